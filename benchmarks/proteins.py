@@ -28,9 +28,10 @@ from benchmarks.rivals.ardca import Autoregressive
 from benchmarks.rivals.potts import Potts
 from stochattn.core.neighbors import spaced_indices
 from stochattn.evaluation import splits
-from stochattn.kinds.proteins import KIND, ProteinCodec
+from stochattn.kinds.proteins.codec import ProteinCodec
 from stochattn.kinds.proteins.generator.latent import CalibratedLatent
 from stochattn.kinds.proteins.generator.sequences import WeightedSequences, draw_symbols, site_distributions
+from stochattn.kinds.proteins.kind import KIND
 from stochattn.synthesizer.synthesizer import Synthesizer
 
 QUICK_SETS, SETS = 3, 12

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from stochattn._backend.arrays import Array
-from stochattn.kinds.returns import KIND, ReturnsCodec
+from stochattn.kinds.returns.codec import ReturnsCodec
+from stochattn.kinds.returns.kind import KIND
 from stochattn.synthesizer.synthesizer import Synthesizer
 
 from .returns_measures import correlation_gap, days, fidelity, novelty

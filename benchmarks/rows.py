@@ -20,8 +20,8 @@ from stochattn.core.neighbors import nearest_rows
 from stochattn.evaluation import splits
 from stochattn.kinds import Coordinates, HopfieldGenerator, LinearEmbedding
 from stochattn.kinds.codec import Codec
-from stochattn.kinds.returns import KIND as RETURNS
-from stochattn.kinds.returns import ReturnsCodec
+from stochattn.kinds.returns.codec import ReturnsCodec
+from stochattn.kinds.returns.kind import KIND as RETURNS
 from stochattn.synthesizer.synthesizer import Synthesizer
 
 NAMES = ("stored", "held out", "p_beta, natural", "its readout", "ours")

@@ -31,7 +31,7 @@ import stochattn as sa
 from benchmarks.table_data import Task, split, tasks
 from stochattn.core.neighbors import nearest_distances
 from stochattn.evaluation import held_out_metrics
-from stochattn.kinds.tables import TableCodec
+from stochattn.kinds.tables.codec import TableCodec
 from stochattn.kinds.tables.generator.covariance import JITTER, JITTER_OF_SEARCH, CovarianceKernels
 from stochattn.kinds.tables.generator.neighborhoods import choose_width
 from stochattn.kinds.tables.measures import copies, correlation_error, distances

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from stochattn.kinds.returns import KIND, ReturnsCodec
+from stochattn.kinds.returns.codec import ReturnsCodec
+from stochattn.kinds.returns.kind import KIND
 from stochattn.synthesizer.synthesizer import Synthesizer
 
 

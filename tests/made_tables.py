@@ -8,7 +8,7 @@ import pandas as pd
 
 from stochattn._backend.state import load_state, save_state
 from stochattn.kinds import Batch, Settings
-from stochattn.kinds.tables import KIND
+from stochattn.kinds.tables.kind import KIND
 from stochattn.synthesizer.synthesizer import Synthesizer
 
 SETTINGS = Settings(seed=1, generator="covariance", source="t.csv")

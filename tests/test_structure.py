@@ -44,6 +44,39 @@ def test_importing_loads_nothing_and_models_load_numpy_and_nothing_heavier():
     assert not heavy & models
 
 
+def kinds_loaded_by(program, *arguments):
+    """Modules of the folders of the kinds that a program loads, beside their descriptions."""
+    code = (
+        f"{program}\nimport sys; print(*(m for m in sys.modules if m.startswith('stochattn.kinds.')), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    names = (name.split(".")[2:] for name in done.stderr.split() if name.startswith("stochattn.kinds."))
+    folders = {path.parent.name for path in SOURCE.glob("kinds/*/kind.py")}
+    return {".".join(name) for name in names if name[0] in folders and name[1:] not in ([], ["description"])}
+
+
+COMMAND = """
+from stochattn.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+"""
+
+
+def test_only_the_chosen_kind_is_loaded(tmp_path):
+    """A history of prices is looked for among the columns of a table, by a module that needs no code of the kind."""
+    table, family = tmp_path / "patients.csv", tmp_path / "family.fasta"
+    table.write_text("age,sex\n" + "".join(f"{20 + i},{'FM'[i % 2]}\n" for i in range(30)))
+    family.write_text("".join(f">s{i}\nMKVL{'AS'[i % 2]}\n" for i in range(10)))
+    for path, chosen in ((table, "tables"), (family, "proteins")):
+        loaded = kinds_loaded_by("import sys, stochattn; stochattn.fit(sys.argv[1]).sample(2, rng=0)", str(path))
+        assert f"{chosen}.kind" in loaded
+        assert {name for name in loaded if not name.startswith(chosen)} <= {"returns.recognition"}
+    assert kinds_loaded_by(COMMAND, "sample", str(table), "--help") == set()
+    assert kinds_loaded_by("import stochattn.kinds.registry as r; r.descriptions()") == set()
+
+
 def test_help_of_the_command_line_does_not_wait_for_libraries_that_it_does_not_use():
     heavy = {"scipy", "sklearn", "pandas", "pyhmmer", "PIL", "matplotlib", "torch", "arviz"}
     assert not heavy & loaded_by("import stochattn.cli.app; stochattn.cli.app.build_app()")

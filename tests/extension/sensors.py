@@ -81,14 +81,12 @@ class SensorKind(Kind):
     """Readings of sensors."""
 
     name, item, items, part = "sensor", "reading", "readings", "channel"
+    suffixes = (".sensors",)
     inputs = "readings of sensors (.sensors)"
     condition_help = "channel a=0.5"
     codec_options = SensorOptions
     generators = MappingProxyType({"hopfield": HopfieldOptions, "bootstrap": NoOptions})
     formats = (Format("sensors", (".sensors",)),)
-
-    def recognises(self, path):
-        return Path(path).suffix == ".sensors"
 
     def read(self, path, options):
         rows = list(csv.reader(io.StringIO(Path(path).read_text())))

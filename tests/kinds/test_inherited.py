@@ -48,9 +48,6 @@ class PlainKind(Kind):
 
     name, item, items = "plain", "vector", "vectors"
 
-    def recognises(self, path):
-        return False
-
     def read(self, path, options):
         raise InputError("there are no files.")
 

@@ -14,7 +14,7 @@ from stochattn.evaluation.fidelity import PARTS
 from stochattn.evaluation.relabeling import DIFFERENCES, Relabeling
 from stochattn.kinds import Batch, Settings
 from stochattn.kinds.registry import read_labels
-from stochattn.kinds.tables import KIND
+from stochattn.kinds.tables.kind import KIND
 from stochattn.report import measure, verdict_on
 
 K = 120

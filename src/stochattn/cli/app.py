@@ -21,9 +21,10 @@ import typer
 from .._backend.console import Progress
 from .._backend.interruption import INTERRUPTED, MESSAGE
 from .._version import __version__
-from ..kinds.kind import AUTO, AnyKind
+from ..kinds.description import KindDescription
+from ..kinds.kind import AUTO
 from ..kinds.options import option_fields
-from ..kinds.registry import kind_names, kind_of
+from ..kinds.registry import descriptions
 from ..kinds.summary import Asked
 from . import commands
 from .commands import Request
@@ -93,7 +94,7 @@ NUMBERS |= {"greater_than_equal": "{ge} or more", "less_than_equal": "{le} or le
 
 def build_app() -> typer.Typer:
     """The application: every registered kind of data has its options, help texts and formats in it."""
-    kinds = [kind_of(name) for name in kind_names()]
+    kinds = descriptions()
     options = KindOptions.of(kinds)
     inputs = ", ".join(kind.inputs for kind in kinds if kind.inputs)
     app = typer.Typer(
@@ -166,7 +167,9 @@ def _version(
         raise typer.Exit
 
 
-def _with_shared(command: Callable[..., None], kinds: Sequence[AnyKind], options: KindOptions) -> Callable[..., None]:
+def _with_shared(
+    command: Callable[..., None], kinds: Sequence[KindDescription], options: KindOptions
+) -> Callable[..., None]:
     """A command with the options about its input: as `ask` it receives `Request.of` with what was given for them."""
     own = signature(command, eval_str=True).parameters
     accepted = "; ".join(kind.inputs for kind in kinds if kind.inputs)
@@ -193,7 +196,7 @@ def _with_shared(command: Callable[..., None], kinds: Sequence[AnyKind], options
     return with_options
 
 
-def _shared(kinds: Sequence[AnyKind], *, draws: bool) -> list[Parameter]:
+def _shared(kinds: Sequence[KindDescription], *, draws: bool) -> list[Parameter]:
     """The option about the kind of data and, if `draws`, those about what is drawn: keywords of `Request.of`."""
     kind = f"Kind of data: {', '.join(kind.name for kind in kinds)}. [recognised from INPUT]"
     about_kind = parameter("kind", str | None, "--kind", kind, "NAME", None)

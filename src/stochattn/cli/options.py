@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple, Union, get_args, get_origin, get_type_
 import typer
 
 from .._backend.state import Plain
-from ..kinds.kind import AnyKind
+from ..kinds.description import KindDescription
 from ..kinds.options import InputError, OptionHelp, option_fields
 
 GENERATOR = "Generator"
@@ -111,7 +111,7 @@ class KindOption:
         flag, form = (f"{self.flag}/--no-{self.flag[2:]}", None) if is_switch else (self.flag, self.form)
         return parameter(self.name, _TYPES[self.shape], flag, self.help, form, self.panel)
 
-    def parse(self, kind: AnyKind, given: Plain) -> object:
+    def parse(self, kind: KindDescription, given: Plain) -> object:
         """What was given, as a value of the field's type; InputError for a text that is none."""
         field = self.fields[kind.name]
         annotation = field.type
@@ -157,7 +157,7 @@ class KindOptions:
     options: tuple[KindOption, ...]
 
     @classmethod
-    def of(cls, kinds: Sequence[AnyKind]) -> KindOptions:
+    def of(cls, kinds: Sequence[KindDescription]) -> KindOptions:
         """Those of these kinds, for reading and for their generators; one that several kinds have is one option."""
         found: dict[str, KindOption] = {}
         declared = ((kind, options) for kind in kinds for options in (kind.codec_options, *kind.generators.values()))
@@ -177,7 +177,7 @@ class KindOptions:
                     found[flag] = KindOption(flag, {**known.fields, kind.name: field}, GENERATOR)
         return cls(tuple(sorted(found.values(), key=lambda one: one.panel != GENERATOR)))
 
-    def chosen(self, kind: AnyKind, given: Mapping[str, Plain], source: Path) -> dict[str, Plain]:
+    def chosen(self, kind: KindDescription, given: Mapping[str, Plain], source: Path) -> dict[str, Plain]:
         """Options that were given, by the name of their field, as plain values; InputError for those of other kinds."""
         found: dict[str, Plain] = {}
         for one in self.options:
@@ -191,15 +191,15 @@ class KindOptions:
                 found[one.fields[kind.name].name] = value if plain else given[one.name]
         return found
 
-    def values(self, kind: AnyKind, chosen: Mapping[str, Plain]) -> dict[str, object]:
+    def values(self, kind: KindDescription, chosen: Mapping[str, Plain]) -> dict[str, object]:
         """Plain values, such as `chosen` returns and a summary holds, as values of the types that the kind declares."""
         return {name: self._of_field(kind, name).parse(kind, value) for name, value in chosen.items()}
 
-    def words(self, kind: AnyKind, chosen: Mapping[str, Plain]) -> list[str]:
+    def words(self, kind: KindDescription, chosen: Mapping[str, Plain]) -> list[str]:
         """What to type for them."""
         return [word for name, value in chosen.items() for word in self._of_field(kind, name).words(value)]
 
-    def _of_field(self, kind: AnyKind, name: str) -> KindOption:
+    def _of_field(self, kind: KindDescription, name: str) -> KindOption:
         for one in self.options:
             if kind.name in one.fields and one.fields[kind.name].name == name:
                 return one

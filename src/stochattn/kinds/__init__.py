@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .codec import Batch, Codec, Conditioned, Format, Settings, Writer
 from .comparison import Comparison, Measure, Part, Values
+from .description import KindDescription
 from .gallery import Display
 from .generator import Description, Generated, Generator
 from .hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
@@ -27,6 +28,7 @@ __all__ = [
     "KeptMeasure",
     "KeyMeasure",
     "Kind",
+    "KindDescription",
     "Knob",
     "Measure",
     "Measures",

@@ -26,9 +26,8 @@ from ..core.neighbors import nearest_rows
 from ..core.temperature import BetaRule, Temperature
 from ..model import StochasticAttention
 from .generator import NO_DENSITY, Description, Generated, few_sources
+from .options import NORMS
 from .regions import FeatureObservation, Region, Restricted
-
-NORMS = ("restored", "paper", "whole")
 
 
 @dataclass(frozen=True, eq=False)

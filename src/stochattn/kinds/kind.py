@@ -6,23 +6,23 @@ To add a kind, write a codec and a subclass of `Kind`, and register an instance 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeAlias, TypeVar
 
 from .._backend.arrays import Array
 from .._backend.checks import check_choice, suggest_names
 from .._backend.state import Plain
 from .codec import Codec, Format, Items, Settings, Writer
+from .description import KindDescription
 from .gallery import Display
 from .generator import Generator
 from .hopfield import require_exact
 from .measures import Measures
-from .options import HopfieldOptions, InputError, NoOptions, option_fields
+from .options import HopfieldOptions, InputError, option_fields
 
 AUTO = "auto"
 """The generator that a kind of data names first, or that a trial finds better, unless an option belongs to another."""
@@ -38,21 +38,22 @@ _FORMER = {
     **dict.fromkeys(("labels_of", "items_have_labels"), ("measures", "labels")),
 }
 """Members of `Kind` until version 0.2, and where each is now."""
+_RENAMED = {"recognises": "recognizes", "read_recognised": "read_recognized"}
 
 
 def _warn_of_former(name: str) -> None:
-    where, present = _FORMER[name]
-    message = f"Kind.{name} is now in Kind.{where}, as {present!r} of stochattn.kinds.{where.capitalize()}."
+    if name in _RENAMED:
+        message = f"Kind.{name} is now called Kind.{_RENAMED[name]}."
+    else:
+        where, present = _FORMER[name]
+        message = f"Kind.{name} is now in Kind.{where}, as {present!r} of stochattn.kinds.{where.capitalize()}."
     warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
-class Kind(ABC, Generic[C]):
-    """A kind of data: everything an application needs to know about it. One instance of each is registered.
+class Kind(KindDescription, Generic[C]):
+    """A kind of data: it reads files, fits generators, and writes new items. One instance of each is registered.
 
-    item, items, part: what an example is called, one and several, and what it consists of: "row", "rows", "column"
-    inputs, condition_help: what it reads, and how a condition is written on the command line, for help texts
-    codec_options: a dataclass of options of reading
-    generators:    options of each generator, a dataclass by name; the first generator is the default
+    The members of `KindDescription`, beside:
     alternatives:  generators that a trial fits where the default does not pass, in order of preference
     last_resort:   a plain generator for where no other passes, or ""
     formats:       output formats; the first is the default
@@ -65,14 +66,6 @@ class Kind(ABC, Generic[C]):
     ('protein', 'sequences', 'latent')
     """
 
-    name: str
-    item: str
-    items: str
-    part: str = "feature"
-    inputs: str = ""
-    condition_help: str = ""
-    codec_options: type = NoOptions
-    generators: Mapping[str, type] = MappingProxyType({"hopfield": HopfieldOptions})
     alternatives: tuple[str, ...] = ()
     last_resort: str = ""
     formats: tuple[Format, ...] = ()
@@ -84,6 +77,9 @@ class Kind(ABC, Generic[C]):
         def __new__(cls, *args, **kwargs):
             """An instance; members that kinds defined until version 0.2 go into `measures` and `display`."""
             kind = super().__new__(cls)
+            for former in filter(partial(hasattr, cls), _RENAMED):
+                _warn_of_former(former)
+                setattr(kind, _RENAMED[former], getattr(kind, former))
             for former in filter(partial(hasattr, cls), _FORMER):
                 _warn_of_former(former)
                 holder, name = _FORMER[former]
@@ -93,26 +89,20 @@ class Kind(ABC, Generic[C]):
 
         def __getattr__(self, name):
             """Members that are in `measures` and `display` since version 0.2."""
-            if name not in _FORMER:
+            if name not in (*_FORMER, *_RENAMED):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             _warn_of_former(name)
+            if name in _RENAMED:
+                return getattr(self, _RENAMED[name])
             holder, present = _FORMER[name]
             of_holder = getattr(self, holder)
             return getattr(of_holder, name if hasattr(of_holder, name) else present)
 
     @abstractmethod
-    def recognises(self, path: Path) -> bool:
-        """Whether a file or folder holds this kind of data, by its name and its first lines."""
-
-    def accepts(self, data: object) -> bool:
-        """Whether data in memory, such as an array or a data frame, is of this kind."""
-        return False
-
-    @abstractmethod
     def read(self, path: Path, options: Any) -> C:
         """The codec of a file or folder; InputError for one that cannot be used."""
 
-    def read_recognised(self, path: Path, options: Any) -> C:
+    def read_recognized(self, path: Path, options: Any) -> C:
         """The codec of a file whose kind the user did not name; a note may say what else it could be."""
         return self.read(path, options)
 
@@ -194,7 +184,7 @@ ARGUMENTS = ("kind", "generator", "trial", "n_jobs")
 """Arguments of `fit`, which misspelt ones may mean."""
 
 
-def choose_generator(kind: AnyKind, name: str, options: dict[str, Any]) -> GeneratorChoice:
+def choose_generator(kind: KindDescription, name: str, options: dict[str, Any]) -> GeneratorChoice:
     """The generator that a name and options ask for; an unknown option is an error that names the known ones."""
     names = tuple(kind.generators)
     check_choice("generator", name, (AUTO, *names))

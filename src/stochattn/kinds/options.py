@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple, TypeVar
 
 from .._backend.checks import InputError, check_beta, check_choice, check_positive
-from ..core.temperature import RULES
-from ..samplers import SAMPLERS
-from .hopfield import NORMS
 
 __all__ = [
+    "NORMS",
     "HopfieldOptions",
     "InputError",
     "Knob",
@@ -26,6 +24,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+NORMS = ("restored", "paper", "whole")
+"""What becomes of the norms of rows in `Coordinates`."""
 
 
 def with_count(n: int, singular: str, plural: str) -> str:
@@ -173,9 +173,14 @@ class HopfieldOptions:
             got = f"got beta={self.beta!r} and novelty={self.novelty!r}"
             raise ValueError(f"beta and novelty must not both be given; {got}.")
         if isinstance(self.beta, str):
+            from ..core.temperature import RULES
+
             check_choice("beta", self.beta.replace("_", "-"), tuple(rule.value.replace("_", "-") for rule in RULES))
         elif self.beta is not None:
             check_beta(self.beta)
         if self.novelty is not None:
             check_positive("novelty", self.novelty, "0 is exact recall, which no finite beta gives.")
-        check_choice("sampler", self.sampler, tuple(SAMPLERS))
+        if self.sampler != type(self).sampler:
+            from ..samplers import SAMPLERS
+
+            check_choice("sampler", self.sampler, tuple(SAMPLERS))

@@ -1,5 +1,7 @@
 """The kinds of data, by name. This file and the folders of the kinds are the only places that name one.
 
+A file is offered to the descriptions of all kinds, and only the code of the kind that recognizes it is loaded.
+
 Another package adds its kind by an entry point, which is loaded when a kind is first looked up:
 
     [project.entry-points."stochattn.kinds"]
@@ -23,6 +25,7 @@ import numpy as np
 from .._backend.arrays import Array
 from .._backend.checks import suggest_names
 from .codec import Codec, Items
+from .description import KindDescription
 from .kind import AnyKind, Kind
 from .options import InputError
 from .summary import SUMMARY
@@ -43,7 +46,7 @@ def read_codec(kind: AnyKind, path: Path, options: object, recognised: bool) -> 
     """The codec of a file, a folder or a folder of parts; recognised: whether the user did not name the kind."""
     if parts := parts_in(path):
         return kind.read_parts(parts, options)  # type: ignore[no-any-return]  # the codec of any kind
-    codec: Codec = kind.read_recognised(path, options) if recognised else kind.read(path, options)
+    codec: Codec = kind.read_recognized(path, options) if recognised else kind.read(path, options)
     return codec
 
 
@@ -117,8 +120,21 @@ def kind_of(name: str) -> AnyKind:
         raise InputError(f"kind must be one of {', '.join(kind_names())}; got {name!r}. {like}".rstrip())
     if name in _REGISTERED:
         return _REGISTERED[name]
-    kind: AnyKind = import_module(f".{_MODULES[name]}", __package__).KIND
+    kind: AnyKind = import_module(f".{_MODULES[name]}.kind", __package__).KIND
     return kind
+
+
+def description_of(name: str) -> KindDescription:
+    """What is known about the kind of that name without its code: the kind itself where a program registered it."""
+    if name in _REGISTERED or name not in _MODULES:
+        return kind_of(name)
+    described: KindDescription = import_module(f".{_MODULES[name]}.description", __package__).DESCRIPTION
+    return described
+
+
+def descriptions() -> list[KindDescription]:
+    """What is known about all kinds without their code, registered ones first."""
+    return [description_of(name) for name in kind_names()]
 
 
 def kind_for(source: object, name: str | None = None) -> AnyKind:
@@ -129,16 +145,17 @@ def kind_for(source: object, name: str | None = None) -> AnyKind:
     if name is not None:
         return kind_of(name)
     looked_at = None if path is None else next(iter(parts_in(path)), path)  # parts are all alike
-    for kind in map(kind_of, kind_names()):  # one after the other: each loads what it needs to read
-        if kind.accepts(source) if looked_at is None else kind.recognises(looked_at):
-            return kind
+    for name in kind_names():
+        described = description_of(name)
+        if described.accepts(source) if looked_at is None else described.recognizes(looked_at):
+            return kind_of(name)
     names = ", ".join(kind_names())
     if path is None:
         source_type = type(source).__name__
         raise InputError(f"the kind of data is not recognised from {source_type}: pass kind=, one of {names}.")
     if path.suffix.lower() in COMPRESSED:
         raise InputError(f"{path} is compressed: unpack it, and name the file or the folder that was in it.")
-    formats = "; ".join(kind.inputs for kind in map(kind_of, kind_names()) if kind.inputs)
+    formats = "; ".join(described.inputs for described in descriptions() if described.inputs)
     raise InputError(
         f"{path}: the kind of data is not recognised by the extension {path.suffix!r}. If its format is read, "
         f"name the kind, one of {names}; else save it in one of these: {formats}."

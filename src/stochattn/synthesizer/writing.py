@@ -22,7 +22,7 @@ from .._backend.files import atomic_folder, is_summary, recover, require_file, r
 from .._backend.zarr_files import zarr_module
 from .._version import __version__
 from ..kinds.codec import Batch, Format, Settings
-from ..kinds.delimited.spreadsheets import SPREADSHEETS
+from ..kinds.delimited import SPREADSHEETS
 from ..kinds.kind import AnyKind
 from ..kinds.options import InputError
 from ..kinds.summary import SUMMARY, Asked, ClassShare, RunSummary, checksum, read_summary, sidecar

@@ -13,9 +13,9 @@ from stochattn.kinds import InputError
 from stochattn.kinds.delimited.numbers import NumberForm, form_of, plain_number
 from stochattn.kinds.delimited.reading import read_table, read_texts
 from stochattn.kinds.registry import kind_for
-from stochattn.kinds.tables import KIND
 from stochattn.kinds.tables.codec import TableCodec
 from stochattn.kinds.tables.columns.inference import TableOptions
+from stochattn.kinds.tables.kind import KIND
 
 
 def file(folder, text, name="t.csv"):

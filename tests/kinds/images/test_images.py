@@ -17,8 +17,8 @@ import stochattn as sa
 from stochattn._backend.state import load_state, save_state
 from stochattn.kinds import Batch, InputError, Settings
 from stochattn.kinds.gallery import GalleryItems
-from stochattn.kinds.images import KIND
-from stochattn.kinds.images.kind import ImageHopfieldOptions, ImageOptions, PatchOptions
+from stochattn.kinds.images.description import ImageHopfieldOptions, ImageOptions, PatchOptions
+from stochattn.kinds.images.kind import KIND
 from stochattn.kinds.images.writing import contact_sheet
 
 SETTINGS = Settings(seed=1, generator="hopfield", source="pictures", beta=8.0, version="0")
@@ -391,15 +391,15 @@ def test_arrays_in_memory_take_the_options_of_files():
 
 
 def test_recognition(tmp_path):
-    assert KIND.recognises(tmp_path)
+    assert KIND.recognizes(tmp_path)
     np.save(tmp_path / "rows.npy", np.eye(3))
     np.save(tmp_path / "pictures.npy", blobs(3))
-    assert not KIND.recognises(tmp_path / "rows.npy")
-    assert KIND.recognises(tmp_path / "pictures.npy")
-    assert KIND.recognises(tmp_path / "any.npz")
-    assert not KIND.recognises(tmp_path / "table.csv")
+    assert not KIND.recognizes(tmp_path / "rows.npy")
+    assert KIND.recognizes(tmp_path / "pictures.npy")
+    assert KIND.recognizes(tmp_path / "any.npz")
+    assert not KIND.recognizes(tmp_path / "table.csv")
     with pytest.raises(InputError, match=r"a\.JPG is one picture, and at least two are needed: name the folder"):
-        KIND.recognises(tmp_path / "a.JPG")
+        KIND.recognizes(tmp_path / "a.JPG")
     assert [KIND.accepts(np.zeros((2,) * axes)) for axes in (2, 3, 4, 5)] == [False, True, True, False]
     assert not KIND.accepts([[[1]]])
 

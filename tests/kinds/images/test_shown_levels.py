@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 import stochattn as sa
 from stochattn.kinds.gallery import GalleryItems
-from stochattn.kinds.images import KIND
+from stochattn.kinds.images.kind import KIND
 from stochattn.kinds.images.writing import ShownLevels
 
 DIGITS = load_digits().images[:20].astype(np.uint8)

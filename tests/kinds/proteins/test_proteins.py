@@ -16,9 +16,11 @@ from made_items import as_text, family, write_fasta, write_stockholm
 from stochattn.kinds import Batch, InputError, Settings
 from stochattn.kinds.gallery import GalleryItems
 from stochattn.kinds.options import option_fields
-from stochattn.kinds.proteins import KIND, ProteinCodec, ProteinHopfieldOptions, ProteinOptions, sequences
+from stochattn.kinds.proteins import sequences
+from stochattn.kinds.proteins.codec import ProteinCodec
+from stochattn.kinds.proteins.description import ProteinHopfieldOptions, ProteinOptions
 from stochattn.kinds.proteins.generator.sequences import GAP, nearest_identity, one_hot
-from stochattn.kinds.proteins.kind import ProteinEmbedding
+from stochattn.kinds.proteins.kind import KIND, ProteinEmbedding
 from stochattn.kinds.proteins.reading import (
     LETTERS,
     build_profile,
@@ -187,10 +189,10 @@ def test_an_alignment_that_is_not_there_is_named(tmp_path):
 
 
 def test_files_and_texts_are_recognised(tmp_path):
-    assert KIND.recognises(tmp_path / "family.STO")
-    assert not KIND.recognises(tmp_path / "family.csv")
+    assert KIND.recognizes(tmp_path / "family.STO")
+    assert not KIND.recognizes(tmp_path / "family.csv")
     (tmp_path / "folder.sto").mkdir()
-    assert not KIND.recognises(tmp_path / "folder.sto")
+    assert not KIND.recognizes(tmp_path / "folder.sto")
     assert KIND.accepts(TEXTS)
     assert KIND.accepts(dict(zip("ab", TEXTS[:2], strict=True)))
     assert not any(KIND.accepts(data) for data in ([], [1, 2], np.zeros((3, 4)), "ACDE", {"a": [1, 2]}))

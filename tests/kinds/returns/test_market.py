@@ -7,9 +7,10 @@ import pytest
 
 from made_returns import names, synth_of
 from stochattn.kinds.hopfield import Coordinates
-from stochattn.kinds.returns import KIND, ReturnsCodec
+from stochattn.kinds.returns.codec import ReturnsCodec
 from stochattn.kinds.returns.generator.coordinates import Blocks
 from stochattn.kinds.returns.generator.market import HALF_LIFE, MAX_JITTER, surrounding_volatility, with_market
+from stochattn.kinds.returns.kind import KIND
 from stochattn.report import make_report
 
 

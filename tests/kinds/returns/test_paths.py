@@ -9,8 +9,10 @@ import pytest
 
 import stochattn as sa
 from made_returns import made_codec, names, synth_of
-from stochattn.kinds.returns import KIND, ReturnsCodec, WindowOptions
+from stochattn.kinds.returns.codec import ReturnsCodec
+from stochattn.kinds.returns.description import WindowOptions
 from stochattn.kinds.returns.generator.windows import VolatilityLinks, trailing_volatility
+from stochattn.kinds.returns.kind import KIND
 from stochattn.kinds.returns.writing import squares_autocorrelation
 from stochattn.synthesizer import drawing
 

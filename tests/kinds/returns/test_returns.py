@@ -13,8 +13,9 @@ from stochattn.core.mixture import Mixture
 from stochattn.kinds import InputError
 from stochattn.kinds.gallery import GalleryItems
 from stochattn.kinds.options import option_fields
-from stochattn.kinds.returns import KIND, ReturnsCodec
+from stochattn.kinds.returns.codec import ReturnsCodec
 from stochattn.kinds.returns.generator.coordinates import N_DRAWS, MarginalCalibration, group_sizes
+from stochattn.kinds.returns.kind import KIND
 from stochattn.kinds.returns.writing import (
     compare_returns,
     correlation_error,

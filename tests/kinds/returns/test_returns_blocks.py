@@ -9,8 +9,9 @@ import pytest
 import stochattn as sa
 from made_returns import around, names, synth_of
 from stochattn.kinds import InputError
-from stochattn.kinds.returns import KIND, ReturnsCodec
+from stochattn.kinds.returns.codec import ReturnsCodec
 from stochattn.kinds.returns.generator.coordinates import GRID, Blocks, Groups, MarginalCalibration
+from stochattn.kinds.returns.kind import KIND
 
 
 def made_returns(days=300, N=6, seed=0):

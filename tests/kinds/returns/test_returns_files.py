@@ -10,7 +10,8 @@ import pytest
 import stochattn as sa
 from made_returns import made_codec, made_returns, names
 from stochattn.kinds import Batch, InputError, Settings
-from stochattn.kinds.returns import KIND, ReturnsOptions
+from stochattn.kinds.returns.description import ReturnsOptions
+from stochattn.kinds.returns.kind import KIND
 from stochattn.kinds.returns.reading import history_of, read_history
 
 SETTINGS = Settings(0, "windows", "prices.csv", 10.0)
@@ -538,7 +539,7 @@ def test_a_history_is_recognised_by_dates_beside_numbers(tmp_path, case, recogni
         frame.drop(columns="date").to_csv(path, index=False)
     else:
         frame.to_csv(path, index=False)
-    assert KIND.recognises(path) is recognised
+    assert KIND.recognizes(path) is recognised
 
 
 # --- Long format, and percent signs

@@ -13,7 +13,7 @@ from made_items import signals, write_pictures, write_ts
 from stochattn.kinds import InputError
 from stochattn.kinds.gallery import GalleryItems
 from stochattn.kinds.registry import kind_for
-from stochattn.kinds.signals import KIND
+from stochattn.kinds.signals.kind import KIND
 from stochattn.kinds.signals.reading import SignalOptions, read_signals
 from stochattn.kinds.signals.writing import autocorrelation_distance, spectral_distance
 from stochattn.kinds.summary import read_summary

@@ -9,10 +9,10 @@ import pytest
 import stochattn as sa
 from made_tables import drawn, excel, hopfield, patients, saved_and_loaded, written
 from stochattn.kinds import InputError
-from stochattn.kinds.tables import KIND
 from stochattn.kinds.tables.codec import TableCodec
 from stochattn.kinds.tables.columns.columns import Source
 from stochattn.kinds.tables.columns.inference import TableOptions
+from stochattn.kinds.tables.kind import KIND
 from stochattn.kinds.tables.measures import correlation_error, kolmogorov_smirnov
 
 

@@ -9,10 +9,10 @@ import pytest
 import stochattn as sa
 from stochattn import Range
 from stochattn.kinds import InputError
-from stochattn.kinds.tables import KIND
 from stochattn.kinds.tables.columns.columns import ColumnType, Source
 from stochattn.kinds.tables.columns.inference import fit_column
 from stochattn.kinds.tables.conditions import restriction
+from stochattn.kinds.tables.kind import KIND
 
 
 def amounts(n=80, seed=0):

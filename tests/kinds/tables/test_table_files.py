@@ -10,8 +10,8 @@ import pytest
 import stochattn as sa
 from made_tables import drawn, excel, patients, saved_and_loaded, written
 from stochattn.kinds import InputError
-from stochattn.kinds.tables import KIND
 from stochattn.kinds.tables.codec import TableCodec
+from stochattn.kinds.tables.kind import KIND
 from stochattn.kinds.tables.writing import cast, frame_from_state, frame_state
 
 

@@ -10,8 +10,8 @@ from made_tables import excel, patients
 from stochattn.kinds import InputError
 from stochattn.kinds.gallery import GalleryItems
 from stochattn.kinds.registry import kind_for
-from stochattn.kinds.tables import KIND
 from stochattn.kinds.tables.codec import TableCodec
+from stochattn.kinds.tables.kind import KIND
 from stochattn.kinds.tables.writing import matrix_dtype, matrix_of
 
 
@@ -21,16 +21,16 @@ from stochattn.kinds.tables.writing import matrix_dtype, matrix_of
 )
 def test_files_are_recognised_by_their_extension(tmp_path, name, expected):
     (tmp_path / name).write_text("a,b\n1,2\n")
-    assert KIND.recognises(tmp_path / name) == expected
+    assert KIND.recognizes(tmp_path / name) == expected
 
 
 def test_matrices_are_tables_and_larger_arrays_are_not(tmp_path):
     for shape, expected in (((5, 3), True), ((5, 3, 3), False), ((5,), True)):
         np.save(tmp_path / "a.npy", np.zeros(shape))
-        assert KIND.recognises(tmp_path / "a.npy") == expected
+        assert KIND.recognizes(tmp_path / "a.npy") == expected
         assert KIND.accepts(np.zeros(shape)) == expected
     (tmp_path / "a.npy").write_bytes(b"not an array")
-    assert not KIND.recognises(tmp_path / "a.npy")
+    assert not KIND.recognizes(tmp_path / "a.npy")
     assert KIND.accepts(table())
     assert not KIND.accepts([[1, 2], [3, 4]])
     assert kind_for(table()).name == "table"

@@ -13,7 +13,7 @@ from command_runner import refused, works
 from stochattn.kinds import InputError
 from stochattn.kinds.controls import condition_text, conditions_of, plain_conditions
 from stochattn.kinds.summary import read_summary
-from stochattn.kinds.tables import KIND
+from stochattn.kinds.tables.kind import KIND
 from stochattn.report.page import settings
 from stochattn.synthesizer import drawing
 

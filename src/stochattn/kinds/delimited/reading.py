@@ -24,15 +24,12 @@ from ..._backend.checks import first_line
 from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import lazy_pandas as pd
 from ..options import InputError
+from . import EXTENSIONS, PARQUET, TABS
 from .cells import Columns, Style, decimal_sign, form_notes, missing_signs, sign_notes, typed_frame, with_decimal_points
 from .lines import delimiter_of, first_record, holds_names, note_on_shape, rows_of, without_comments
 from .numbers import MISSING, NUMBER, form_of, plain_number
-from .spreadsheets import SPREADSHEETS, is_spreadsheet, read_sheet
+from .spreadsheets import is_spreadsheet, read_sheet
 
-TABS = (".tsv", ".tab")
-PARQUET = (".parquet", ".pq")
-COMMAS = (".csv", ".txt")
-EXTENSIONS = (*COMMAS, *TABS, *PARQUET, *SPREADSHEETS)
 COLUMNS = "columns"
 """The attribute of a Zarr array that holds the names of the columns of a table."""
 MARKS = {

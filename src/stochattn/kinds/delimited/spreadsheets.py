@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from ..._backend.checks import suggest_names
 from ..options import InputError, listed
+from . import SPREADSHEETS
 
-SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 Cell = str | bool | float | int | date | datetime | time | timedelta | None
 MIDNIGHT = time()
-SHEET_HELP = "Sheet of a spreadsheet, by its name or number. [the first that holds a table of numbers]"
 
 
 class Sheet(NamedTuple):

@@ -1,5 +1,1 @@
-"""Pictures as a kind of data."""
-
-from .kind import KIND
-
-__all__ = ["KIND"]
+"""Images as a kind of data."""

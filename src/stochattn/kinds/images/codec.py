@@ -17,7 +17,6 @@ from .. import Codec, Conditioned, InputError
 from ..codec import index_of
 from .generator.patches import ConditionedPixels
 
-PICTURE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 NEW_NAME = "new-{:06d}.png"
 CONTACT_SHEET, TABLE = "contact-sheet.png", "samples.csv"  # among new pictures; the sheet, in folders of 0.1
 SHAPES = "as an array (n, height, width) or (n, height, width, 3)"

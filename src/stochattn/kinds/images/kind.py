@@ -11,38 +11,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO, Self
 
 import numpy as np
 
-from ..._backend.array_files import npy_header
 from ..._backend.arrays import Array, to_numpy
-from ..._backend.checks import check_choice, check_non_negative
 from ..._backend.html import png
-from ..._backend.zarr_files import zarr_header
 from .. import (
     Display,
     Format,
-    HopfieldOptions,
     InputError,
     KeyMeasure,
     Kind,
-    Knob,
     Measures,
     NoOptions,
     Settings,
     Writer,
-    option,
 )
 from ..codec import ZARR
 from ..controls import Control, RectangleControl
 from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
 from ..plain import Gaussian, GaussianCoordinates, Rescaled
-from .codec import PICTURE_EXTENSIONS, ImageCodec, parse_conditions
-from .generator.comparison import Features
-from .generator.deformations import DeformationGenerator, ScaleRule, Vary, checked_scale
+from .codec import ImageCodec, parse_conditions
+from .description import (
+    PICTURE_EXTENSIONS,
+    DeformationOptions,
+    ImageDescription,
+    ImageHopfieldOptions,
+    ImageOptions,
+    PatchOptions,
+    Vary,
+)
+from .generator.deformations import DeformationGenerator, ScaleRule
 from .generator.patches import MIN_WINDOW_RADIUS, ConditionedPixels, PatchGenerator
 from .writing import (
     MAX_ON_SHEET,
@@ -68,87 +69,6 @@ def picture_controls(codec: ImageCodec) -> tuple[Control, ...]:
 
 
 MISSING = ("<NA>", "NaT")  # how pandas writes values that are missing
-
-
-@dataclass(frozen=True)
-class ImageOptions:
-    """Options of reading."""
-
-    size: str | None = option(None, "Resize pictures. [the most common size, at most 128 pixels a side]", metavar="WxH")
-    colour: bool | None = option(None, "Read pictures in colour or in grey. [in colour if any picture has colour]")
-    ids: Sequence[str] | None = None  # a name for each picture, in place of those that were read
-    labels: Sequence[str] | None = None  # likewise a class
-
-    def named(self, codec: ImageCodec) -> ImageCodec:
-        """The codec with these ids and labels, where they are given."""
-        given = {name: _names(name, x, codec.K) for name in ("ids", "labels") if (x := getattr(self, name)) is not None}
-        return replace(codec, **given)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class DeformationOptions:
-    """Options of the generator "deformations"."""
-
-    scale: float | None = option(
-        None,
-        "How far shapes vary, in standard deviations among neighbours; 0 recalls. [matched-distance rule]",
-        knob=Knob(0.0, 3.0),
-    )
-    vary: str | None = option(
-        None,
-        "What varies: shapes, or levels. [levels where the stored pictures have no shapes in common]",
-        choices=tuple(one.value for one in Vary),
-    )
-    features: Features | None = option(  # noqa: RUF009
-        None,
-        "What distances are measured in: a function of arrays (n, h, w, c), levels from 0 to 1, or a torch module.",
-        python_only=True,
-    )
-    scale_rule: str | None = None  # how the scale was set, where it was found before
-
-    def __post_init__(self) -> None:
-        if self.scale is not None:
-            checked_scale(self.scale)
-        if self.vary is not None:
-            check_choice("vary", self.vary, tuple(one.value for one in Vary))
-
-    def fit(self, codec: ImageCodec, weights: Array) -> DeformationGenerator:
-        """The generator with these options."""
-        vary = None if self.vary is None else Vary(self.vary)
-        rule = None if self.scale_rule is None else ScaleRule[self.scale_rule]
-        levels, labels = codec.encode(codec.stored), codec.labels
-        return DeformationGenerator.fit(levels, weights, labels, self.scale, vary, self.features, rule)
-
-
-@dataclass(frozen=True)
-class PatchOptions:
-    """Options of the generator "patches"."""
-
-    warp: float | None = option(
-        None, "Warp pictures by this many pixels on average; 0 for none. [1 where no class has over 30 pictures]"
-    )
-    radius: float | None = option(
-        None,
-        "Window radius in pixels per unit of noise: large recalls, small recombines. [matched-distance rule]",
-        knob=Knob(0.5, 16.0, "high", is_log=True),
-    )
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None:
-                check_non_negative(name, value)
-
-
-@dataclass(frozen=True)
-class ImageHopfieldOptions(HopfieldOptions):
-    """Options of the generator "hopfield".
-
-    By default new pictures are blends and exaggerations without white noise, and stored ones decode to themselves. The
-    published setting is centre=False, variance=None, whiten=False, norm="paper".
-    """
-
-    centre: bool = option(True, "Draw around the mean picture; the paper does not.")
-    whiten: bool = option(True, "Scale components so that noise follows the directions in which pictures differ.")
 
 
 def _names(name: str, values: object, K: int) -> tuple[str, ...]:
@@ -184,19 +104,22 @@ def _pixel_of_each_level(codec: ImageCodec) -> tuple[tuple[str, ...], Array]:
     return names, np.repeat(np.arange(height * width), channels)
 
 
-class ImageKind(Kind["ImageCodec"]):
+def _with_names(codec: ImageCodec, options: ImageOptions) -> ImageCodec:
+    """The codec with the ids and labels of the options, where they are given."""
+    given = {name: values for name in ("ids", "labels") if (values := getattr(options, name)) is not None}
+    return replace(codec, **{name: _names(name, values, codec.K) for name, values in given.items()})  # type: ignore[arg-type]
+
+
+def _fit_deformations(codec: ImageCodec, weights: Array, options: DeformationOptions) -> DeformationGenerator:
+    vary = None if options.vary is None else Vary(options.vary)
+    rule = None if options.scale_rule is None else ScaleRule[options.scale_rule]
+    levels, labels = codec.encode(codec.stored), codec.labels
+    return DeformationGenerator.fit(levels, weights, labels, options.scale, vary, options.features, rule)
+
+
+class ImageKind(ImageDescription, Kind["ImageCodec"]):
     """Pictures of one size, grey or RGB."""
 
-    name, item, items, part = "image", "picture", "pictures", "region"
-    inputs = "a folder of pictures, or an array of them (.npz, .npy, .zarr)"
-    condition_help = "pixel 12,30=128, rectangle 1:20,1:64=ID"
-    codec_options = ImageOptions
-    generators = MappingProxyType(
-        {
-            **{"deformations": DeformationOptions, "patches": PatchOptions, "hopfield": ImageHopfieldOptions},
-            **{"gaussian": NoOptions, "rescaled": NoOptions},
-        }
-    )
     alternatives, last_resort = ("patches", "hopfield", "gaussian"), "rescaled"
     formats = (
         Format("png", ("",)),
@@ -217,37 +140,21 @@ class ImageKind(Kind["ImageCodec"]):
     )
     parse_condition = staticmethod(parse_conditions)
 
-    def recognises(self, path: Path) -> bool:
-        extension, chunks = path.suffix.lower(), zarr_header(path)
-        if chunks is not None:
-            return chunks.ndim > 2
-        if path.is_dir() or extension == ".npz":
-            return True
-        if extension in PICTURE_EXTENSIONS:
-            raise InputError(f"{path} is one picture, and at least two are needed: name the folder of them.")
-        if extension != ".npy":
-            return False
-        header = npy_header(path)
-        return header is None or header.ndim > 2  # reading a file without a header says what is wrong
-
-    def accepts(self, data: object) -> bool:
-        return getattr(data, "ndim", 0) in (3, 4) and hasattr(data, "dtype")
-
     def read(self, path: Path, options: ImageOptions) -> ImageCodec:
         from .reading import read  # which needs Pillow
 
-        return options.named(read(path, options.size, options.colour)).require_variety(str(path))
+        return _with_names(read(path, options.size, options.colour), options).require_variety(str(path))
 
     def read_parts(self, parts: Sequence[Path], options: ImageOptions) -> ImageCodec:
         from .reading import read
 
         found = read(parts[0].parent, options.size, options.colour, parts)
-        return options.named(found).require_variety(str(parts[0].parent))
+        return _with_names(found, options).require_variety(str(parts[0].parent))
 
     def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
         from .reading import of_array
 
-        return options.named(of_array(to_numpy(data), options.size, options.colour)).require_variety("images")
+        return _with_names(of_array(to_numpy(data), options.size, options.colour), options).require_variety("images")
 
     def codec_from_state(self, state: dict[str, object]) -> ImageCodec:
         return ImageCodec(**state)  # type: ignore[arg-type]
@@ -271,7 +178,7 @@ class ImageKind(Kind["ImageCodec"]):
             return _hopfield(codec, weights, options, dark if options.norm == "paper" else ())
         tiny = max(codec.shape[:2]) <= MIN_WINDOW_RADIUS + 1
         if isinstance(options, DeformationOptions) and not tiny:
-            return options.fit(codec, weights)
+            return _fit_deformations(codec, weights, options)
         if isinstance(options, PatchOptions) and not tiny:
             few = codec.largest_class(weights > 0) <= MAX_WARPED_CLASS
             usual = DEFAULT_WARP * min(1.0, min(codec.shape[:2]) / WARPED_SIDE) if few else 0.0

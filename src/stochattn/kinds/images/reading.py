@@ -22,7 +22,8 @@ from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError
 from ..options import with_count
 from ..summary import SUMMARY
-from .codec import CONTACT_SHEET, NEW_NAME, PICTURE_EXTENSIONS, SHAPES, TABLE, ImageCodec, as_levels
+from .codec import CONTACT_SHEET, NEW_NAME, SHAPES, TABLE, ImageCodec, as_levels
+from .description import PICTURE_EXTENSIONS
 
 IMAGE_NAMES = ("images", "X", "x", "data", "arr_0")
 LABEL_NAMES = ("target", "labels", "y", "label")

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
-from .. import Codec, Conditioned, InputError, option
+from .. import Codec, Conditioned, InputError
 from ..controls import condition_text
 from ..options import with_count
+from .description import ProteinOptions
 from .generator.sequences import GAP, one_hot
 from .reading import (
     ALPHABETS,
@@ -25,25 +26,6 @@ from .reading import (
     read_profile,
     texts,
 )
-
-
-@dataclass(frozen=True)
-class ProteinOptions:
-    """Options of reading."""
-
-    alignment: str | None = option(
-        None, "Which alignment of a Stockholm file: identifier, accession or number. [the first]", metavar="NAME"
-    )
-    alphabet: str | None = option(
-        None, "Letters of the sequences: protein, dna or rna. [recognised]", choices=tuple(ALPHABETS)
-    )
-    max_column_gaps: float = option(0.5, "Columns with a larger share of gaps count as insertions. [0.5]")
-    max_sequence_gaps: float = option(0.3, "Drop sequences with a larger share of gaps. [0.3]")
-    score: bool = option(False, "Write bit scores and E-values of a profile HMM of the stored sequences into headers.")
-    hmm: str | None = option(None, "Score by this profile HMM instead, a file that hmmbuild made.", metavar="FILE")
-    nearest: bool = option(
-        True, "Name the nearest stored sequence in headers. Leave it out where identifiers are confidential. [named]"
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO, Self
 
 import numpy as np
@@ -20,21 +19,19 @@ from ..._backend.checks import check_choice, check_positive
 from .. import (
     Display,
     Format,
-    HopfieldOptions,
     InputError,
     KeptMeasure,
     KeyMeasure,
     Kind,
     Measures,
-    NoOptions,
     Settings,
     Writer,
-    option,
 )
 from ..controls import Control, LettersControl, condition_text
 from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
-from .codec import ProteinCodec, ProteinOptions
+from .codec import ProteinCodec
+from .description import GAPS, ProteinDescription, ProteinHopfieldOptions, ProteinOptions
 from .generator.latent import CalibratedLatent
 from .generator.sequences import GAP, WeightedSequences, indicators, nearest_identity, one_hot
 from .reading import aligned, joined_alignments, passed, read_alignment, score
@@ -60,24 +57,8 @@ def sequence_controls(codec: ProteinCodec) -> tuple[Control, ...]:
     return (LettersControl("residues", "Residues", places, tuple(letters), tuple(heights), alphabet),)
 
 
-EXTENSIONS = (
-    *(".sto", ".stk", ".sth", ".stockholm", ".fasta", ".fa", ".faa", ".fas", ".afa", ".a2m", ".a3m", ".aln"),
-    *(".fna", ".clustal", ".clw", ".psi", ".psiblast", ".msa"),
-)
-GAPS = ("zeros", "symbol")
 BLOCK = 256  # sequences read out at a time, so that their channels stay in the processor's cache
 PUBLISHED_GAP = 1e-10  # the published decode has a gap where no channel reaches this value, which noise rules out
-
-
-@dataclass(frozen=True)
-class ProteinHopfieldOptions(HopfieldOptions):
-    """Options of p_beta among principal components of one-hot sequences."""
-
-    variance: float | None = option(0.95, "Share of the variance that principal components keep. [0.95]")
-    gaps: str = option("zeros", "Gaps as zeros (the paper's way), or as a 21st symbol. [zeros]", choices=GAPS)
-    decode_temperature: float | None = option(
-        None, "Draw residues at random, the likely ones more often; 0.1 is mild. [the most likely residue]"
-    )
 
 
 def _same(codec: ProteinCodec, first: Array, second: Array) -> Array:
@@ -108,14 +89,9 @@ def _position_of_each_channel(codec: ProteinCodec) -> tuple[tuple[str, ...], Arr
     return tuple(str(i + 1) for i in columns), np.repeat(np.arange(len(columns)), GAP)
 
 
-class ProteinKind(Kind["ProteinCodec"]):
+class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
     """Aligned sequences of a protein family."""
 
-    name, item, items, part = "protein", "sequence", "sequences", "position"
-    inputs = "an alignment of proteins, DNA or RNA (Stockholm, FASTA, A2M, Clustal)"
-    condition_help = "residue 12=W"
-    codec_options = ProteinOptions
-    generators = MappingProxyType({"latent": NoOptions, "hopfield": ProteinHopfieldOptions, "gaussian": NoOptions})
     alternatives = ("hopfield", "gaussian")
     formats = Format("fasta", (".fasta", ".fa", ".faa", ".afa")), Format("stockholm", (".sto", ".stk", ".stockholm"))
     # Pair correlations of few sequences are mostly noise, which only copies reproduce; a profile looks site by site.
@@ -131,13 +107,6 @@ class ProteinKind(Kind["ProteinCodec"]):
     display = Display(
         sequence_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=sequence_controls
     )
-
-    def recognises(self, path: Path) -> bool:
-        return path.suffix.lower() in EXTENSIONS and not path.is_dir()
-
-    def accepts(self, data: object) -> bool:
-        values = data.values() if isinstance(data, Mapping) else data if isinstance(data, list | tuple) else ()
-        return bool(values) and all(isinstance(value, str) for value in values)
 
     def read(self, path: Path, options: ProteinOptions) -> ProteinCodec:
         return ProteinCodec.of(str(path), read_alignment(path, options.alignment, options.alphabet), options)

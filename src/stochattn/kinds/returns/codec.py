@@ -14,9 +14,9 @@ from ..._backend.arrays import Array, ArrayLike
 from ..._backend.checks import check_choice, check_count
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
+from .description import OUTPUTS
 from .generator.coordinates import Blocks
 
-OUTPUTS = ("returns", "prices")
 Key = str | tuple[str, int]  # a ticker, on the first day of the window; or a ticker and a day, counted from 1
 FIRST_PRICE = 100.0  # where paths of prices start if none is known
 WINDOW = 60  # days in a window: about as long as volatility is correlated

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,7 +20,6 @@ from .. import (
     Comparison,
     Display,
     Format,
-    HopfieldOptions,
     InputError,
     KeyMeasure,
     Kind,
@@ -30,21 +28,17 @@ from .. import (
     RecallMeasures,
     Settings,
     Writer,
-    option,
 )
 from ..codec import ZARR
 from ..controls import Control, StepsControl
-from ..delimited.reading import MAX_LINES, are_dates, first_texts, numbers_beside_dates
-from ..delimited.spreadsheets import SHEET_HELP
 from ..generator import Generator
 from ..hopfield import LinearEmbedding
-from ..native import first_rows, is_other_frame
 from ..plain import Gaussian, GaussianCoordinates
-from .codec import OUTPUTS, Key, ReturnsCodec
+from .codec import Key, ReturnsCodec
+from .description import ReturnsDescription, ReturnsOptions, WindowOptions
 from .generator.coordinates import Blocks
-from .generator.market import MARKETS
-from .generator.windows import MARGINALS, MARKET_PATHS, PathGenerator, WindowEmbedding, WindowGenerator
-from .reading import FILLS, VALUES, History, are_long, history_of, read_history, with_index
+from .generator.windows import PathGenerator, WindowEmbedding, WindowGenerator
+from .reading import History, history_of, read_history
 from .writing import (
     SIMILARITIES,
     ScenarioArrayWriter,
@@ -63,43 +57,6 @@ def scenario_controls(codec: ReturnsCodec) -> tuple[Control, ...]:
     """Log-returns of a ticker on the first days; sliders reach its largest stored move."""
     extents = tuple(float(f"{one:.2g}") for one in np.abs(codec.history).max(0))
     return (StepsControl("days", "First days, log-returns", codec.tickers, min(codec.window, MAX_DAYS), extents),)
-
-
-@dataclass(frozen=True)
-class ReturnsOptions:
-    """Options of reading. `values` "auto" takes a table for returns if more than one value in twenty is negative."""
-
-    values: str = option("auto", "What a history holds: prices, log-returns, or auto to find out.", choices=VALUES)
-    fill: str = option(
-        "none",
-        "Empty cells: none drops the ticker; previous takes its previous price, or a return of zero. [none]",
-        choices=FILLS,
-    )
-    window: int | None = option(None, "Days in a stored window. [60, or fewer in a short history]")
-    output: str = option("returns", "What files hold: log-returns, or prices from the last one on.", choices=OUTPUTS)
-    sheet: str | None = option(None, SHEET_HELP)
-
-
-@dataclass(frozen=True)
-class WindowOptions(HopfieldOptions):
-    """Options of the generator "windows": p_beta over windows of days, or paths of several windows."""
-
-    whiten: bool = option(True, "Let noise follow the covariance of the tickers, shrunk by Ledoit and Wolf's rule.")
-    marginals: str = option(
-        "calibrated", "calibrated: draws have the quantiles of the ticker's history. free: as drawn.", choices=MARGINALS
-    )
-    market: str = option(
-        "auto",
-        "The market: the mean of all tickers, their first component, or none. [auto: what explains more]",
-        choices=MARKETS,
-    )
-    market_path: str = option(
-        "new",
-        "new: the market rises or falls anew on each day, given how far it moves. stored: as in the stored window.",
-        choices=MARKET_PATHS,
-    )
-    days: int | None = option(None, "Days of a path, made of several windows. [one window]")
-    link: bool = option(True, "Let the volatility of a path continue from one window to the next.")
 
 
 def _days(codec: ReturnsCodec, items: Array) -> Array:
@@ -128,16 +85,9 @@ def _compare(codec: ReturnsCodec, items: Array) -> Comparison:
     return comparison._replace(measures=(*comparison.measures, *market_similarities(items, codec, apart)))
 
 
-class ReturnsKind(Kind["ReturnsCodec"]):
+class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
     """Histories of prices or returns. The generator "hopfield" is another name of "windows", which samples p_beta."""
 
-    name, item, items, part = "returns", "scenario", "scenarios", "ticker"
-    inputs = (
-        "prices or log-returns (CSV, TSV, Excel, Parquet: dates and one column per ticker, or date, ticker and close)"
-    )
-    condition_help = "log-return of a ticker SPY=-0.05, or on the third day SPY@3=-0.05"
-    codec_options = ReturnsOptions
-    generators = MappingProxyType({"windows": WindowOptions, "hopfield": WindowOptions, "gaussian": NoOptions})
     alternatives = ("gaussian",)
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")), Format("npy", (".npy",)), ZARR)
     measures = Measures(
@@ -157,26 +107,10 @@ class ReturnsKind(Kind["ReturnsCodec"]):
         scenario_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=scenario_controls
     )
 
-    def recognises(self, path: Path) -> bool:
-        numbers = numbers_beside_dates(path)
-        return (len(numbers) > 1 and all(numbers)) or are_long(first_texts(path))
-
-    def accepts(self, data: object) -> bool:
-        """A data frame in long format, or one of numbers beside dates, which in pandas are the index."""
-        frame = first_rows(data, MAX_LINES)
-        if frame is None:
-            return False
-        table = with_index(frame)
-        others = table.select_dtypes(exclude="number")
-        has_dates = others.shape[1] == 1 < table.shape[1] and (
-            frame.index.nlevels == 1 if table is not frame else is_other_frame(data) and are_dates(others.iloc[:, 0])
-        )
-        return are_long(table) or has_dates
-
     def read(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
         return _codec(read_history(path, options.values, options.fill, options.sheet), str(path), options)
 
-    def read_recognised(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
+    def read_recognized(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
         """The codec of a history that the user did not call one: what is wrong with it may be that it is a table."""
         try:
             return self.read(path, options)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,23 +14,12 @@ from .. import lazy_pandas as pd
 from ..delimited.reading import read_texts
 from ..native import is_other_frame, pandas_frame
 from ..options import listed, with_count
+from .description import FILLS, VALUES
+from .recognition import FORMATS, TICKER_NAMES, VALUE_NAMES, column_named, date_column, with_index
 
-VALUES = ("auto", "prices", "returns")
-FILLS = ("none", "previous")
 MIN_NEGATIVE = 0.05  # share of negative values above which values are returns and not prices
 LARGE_RETURN = 0.2  # a typical value above which returns are probably in percent
 PERCENT = r"\s*[-+]?(?:\d+\.?\d*|\.\d+)\s*%\s*"
-TICKER_NAMES = ("ticker", "tickers", "symbol", "symbols", "tic", "asset", "security", "instrument", "isin", "stock")
-VALUE_NAMES = ("adjclose", "adjustedclose", "adjusted", "close", "closingprice", "price", "logreturn", "return", "ret")
-"""Columns of a table in long format, without regard to case and signs; of several values, the first in this order."""
-FORMATS = {  # ways to write a date: an example, its pattern, and the formats that pandas may read it by
-    "2024-12-31": (r"\d{4}-\d{1,2}-\d{1,2}(?:[T ].*)?", ("ISO8601",)),
-    "2024/12/31": (r"\d{4}/\d{1,2}/\d{1,2}", ("%Y/%m/%d",)),
-    "31.12.2024": (r"\d{1,2}\.\d{1,2}\.\d{4}", ("%d.%m.%Y",)),
-    "12/31/2024": (r"\d{1,2}/\d{1,2}/\d{4}", ("%m/%d/%Y", "%d/%m/%Y")),
-    "31-Dec-2024": (r"\d{1,2}-[A-Za-z]{3}-\d{4}", ("%d-%b-%Y",)),
-    "20241231": (r"(?:19|20)\d{6}", ("%Y%m%d",)),
-}
 
 
 class History(NamedTuple):
@@ -74,17 +61,6 @@ def history_of(frame: object, values: str = "auto", fill: str = "none") -> Histo
     return _history(table, "the data frame", values, fill, (), percent)
 
 
-def with_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """A data frame whose index is a column where it holds dates, or several where it has levels; else as it is."""
-    index = frame.index
-    if isinstance(index, pd.MultiIndex):
-        return frame.reset_index() if not {*index.names} & {*frame.columns} else frame
-    if isinstance(index, pd.PeriodIndex):
-        return with_index(frame.set_axis(index.to_timestamp()))
-    is_dated = index.dtype.kind == "M" or (index.dtype.kind == "O" and _look_like_dates(index, False))
-    return frame.reset_index(names="date") if is_dated else frame
-
-
 def _history(
     table: pd.DataFrame, source: str, values: str, fill: str, read_notes: tuple[str, ...], percent: list[str]
 ) -> History:
@@ -121,35 +97,18 @@ def _history(
     return History(np.diff(np.log(matrix), axis=0), tickers, after, matrix[-1].copy(), tuple(notes))
 
 
-def are_long(columns: pd.DataFrame) -> bool:
-    """Whether columns are named as those of long format, a date, a ticker and a value, and a day or ticker repeats."""
-    columns = columns.set_axis([str(name) for name in columns.columns], axis=1)
-    date, ticker, value = _date_column(columns), _named(columns, TICKER_NAMES), _named(columns, VALUE_NAMES)
-    if date is None or ticker is None or value is None:
-        return False
-    numbers = columns[value].map(lambda cell: str(cell).strip().strip("%$€ ").replace(",", "."))
-    is_number = pd.to_numeric(numbers, errors="coerce").notna().mean() > 0.5
-    return bool(is_number and (columns[date].duplicated().any() or columns[ticker].duplicated().any()))
-
-
-def _named(table: pd.DataFrame, names: Sequence[str]) -> str | None:
-    """The column with the first of these names, without regard to case, spaces and signs."""
-    plain = {re.sub(r"[\W_]", "", column.lower()): column for column in reversed(table.columns)}
-    return next((plain[name] for name in names if name in plain), None)
-
-
 def _wide(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:
     """A table with a row per day and ticker as one with a column per ticker, and a note; other tables as they are."""
-    date = _date_column(table)
+    date = date_column(table)
     if date is None or not table[date].duplicated().any():
         return table, []
     numbers = table.drop(columns=date).apply(pd.to_numeric, errors="coerce")
     texts = [name for name in numbers if not numbers[name].notna().any()]
-    ticker = _named(table.drop(columns=date), TICKER_NAMES) or (texts[0] if len(texts) == 1 else None)
+    ticker = column_named(table.drop(columns=date), TICKER_NAMES) or (texts[0] if len(texts) == 1 else None)
     if ticker is None:
         return table, []
     columns = [name for name in numbers if name != ticker and numbers[name].notna().any()]
-    value = _named(table[columns], VALUE_NAMES) or (columns[0] if len(columns) == 1 else None)
+    value = column_named(table[columns], VALUE_NAMES) or (columns[0] if len(columns) == 1 else None)
     if value is None:
         which = f"the columns of numbers are {listed(columns, 5)}" if columns else "there is no column of numbers"
         rule = f"{source}: there is a row for each day and ticker ({ticker}), and {which}"
@@ -177,7 +136,7 @@ def _wide(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:
 
 def _in_order(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, Array | None, list[str]]:
     """The columns of tickers with days in their order, the dates (T,) if there are any, and notes."""
-    column = _date_column(table)
+    column = date_column(table)
     if column is None:
         return *_without_dates(table, source), ["there are no dates: rows were taken as days in their order."]
     dates, notes = _dates(table[column], source)
@@ -211,21 +170,6 @@ def _without_dates(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, None
     first = numbers.iloc[:, 0].to_numpy(dtype=np.float64)
     counts = len(numbers.columns) > 1 and first[0] in (0, 1) and bool((np.diff(first) == 1).all())
     return (table.iloc[:, 1:] if counts else table), None
-
-
-def _date_column(table: pd.DataFrame) -> str | None:
-    """The first column whose first values mostly look like dates; numbers such as 20241231 do in column 1 only."""
-    for i, column in enumerate(table.columns):
-        if table[column].dtype.kind == "M" or _look_like_dates(table[column], first=i == 0):
-            return str(column)
-    return None
-
-
-def _look_like_dates(values: pd.Series | pd.Index, first: bool) -> bool:
-    """Whether most of the first values are dates by their looks; as 20241231 only in the first column."""
-    texts = pd.Series(values).dropna().head(20).astype(str).str.strip()
-    patterns = [pattern for example, (pattern, _) in FORMATS.items() if first or example != "20241231"]
-    return len(texts) > 0 and float(texts.str.fullmatch("|".join(patterns)).mean()) > 0.5
 
 
 def _dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:

@@ -1,5 +1,1 @@
 """Signals as a kind of data."""
-
-from .kind import KIND
-
-__all__ = ["KIND"]

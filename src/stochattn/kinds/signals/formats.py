@@ -22,11 +22,11 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import InputError
 from .. import lazy_pandas as pd
-from ..comparison import MIN_POINTS as MIN_UCR_POINTS
 from ..comparison import rows_are_smooth
 from ..delimited.formulas import as_text, from_text
 from ..delimited.reading import read_texts
 from .codec import RawSignals, SignalCodec
+from .description import WAV_EXTENSIONS
 
 CLASS_NAMES = ("class", "label", "target", "y")
 FIRST, LAST = "first", "last"
@@ -34,7 +34,6 @@ MAX_INTEGER_COLUMNS = 0.1
 """A note names columns of integers if at most this share of the columns of points are."""
 CLASS, ID = "class", "id"
 UCR = ".tsv"
-MAX_FIRST_LINE = 2**20  # bytes that are read to see whether the first line has numbers
 _COLUMN = re.compile(r"(.+)@(\d+)")
 
 
@@ -128,24 +127,12 @@ def begins_with_classes(numbers: Array) -> bool:
 def is_ucr_file(path: Path) -> bool:
     """Whether a .tsv file without a header has a column of classes and then signals that are smooth."""
     try:
-        with path.open("rb") as stream:
-            first = stream.readline(MAX_FIRST_LINE).split(b"\t")
-        if len(first) <= MIN_UCR_POINTS or not all(_is_number(cell) for cell in first):
-            return False
         file = read_texts(path)
         numbers = file.frame.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=np.float64)
     except (OSError, InputError):  # the function that reads the file says what is wrong
         return False
     complete = numbers[~np.isnan(numbers).any(1)]
     return not file.style.header and begins_with_classes(numbers) and rows_are_smooth(complete[:, 1:])
-
-
-def _is_number(cell: bytes) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _note_integers(points: list[str], values: Array) -> tuple[str, ...]:
@@ -332,7 +319,6 @@ def make_class_words(labels: Sequence[str]) -> dict[str, str]:
     return words
 
 
-EXTENSIONS = (".wav", ".wave")
 TABLE = "samples.csv"
 HEADER = ["file", "class"]
 SIDES = ("left", "right")
@@ -347,9 +333,9 @@ def read_wav_folder(folder: Path) -> RawSignals:
     """The signals of the visible files of a folder; classes are sub-folders, or in the table that a writer wrote."""
     paths = sorted(folder.rglob("*"), key=lambda file: file.relative_to(folder).as_posix())
     visible = (path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts))
-    files = [path for path in visible if path.suffix.lower() in EXTENSIONS and path.is_file()]
+    files = [path for path in visible if path.suffix.lower() in WAV_EXTENSIONS and path.is_file()]
     if not files:
-        raise InputError(f"{folder} has no WAV file: add files that end in {' or '.join(EXTENSIONS)}.")
+        raise InputError(f"{folder} has no WAV file: add files that end in {' or '.join(WAV_EXTENSIONS)}.")
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
     if any("/" in name for name in ids):
         return _read_wav(files, ids, tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids))

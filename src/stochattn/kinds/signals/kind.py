@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO
 
 import numpy as np
 
-from ..._backend.array_files import ArrayFileError, npz_headers
 from ..._backend.arrays import Array
-from ..._backend.checks import check_count, check_non_negative
 from ..._backend.html import Html, join, tag
 from ..._backend.state import Plain
 from .. import (
@@ -29,12 +25,10 @@ from .. import (
     InputError,
     KeyMeasure,
     Kind,
-    Knob,
     Measures,
     NoOptions,
     Settings,
     Writer,
-    option,
 )
 from ..codec import ZARR, index_of
 from ..controls import Control, StretchControl
@@ -43,11 +37,11 @@ from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
 from ..plain import Gaussian, GaussianCoordinates, Rescaled
 from .codec import SignalCodec
-from .formats import EXTENSIONS as WAV_EXTENSIONS
-from .formats import is_ucr_file, make_class_words
+from .description import SignalDeformationOptions, SignalDescription, SignalOptions, TimeWindowOptions
+from .formats import make_class_words
 from .generator.deformations import SignalDeformations
 from .generator.window_fit import fit_time_windows
-from .reading import NONE, SignalOptions, convert_array, join_signals, make_codec, read_signals
+from .reading import NONE, convert_array, join_signals, make_codec, read_signals
 from .writing import SignalWriter, check_signals, compare_signals, signal_statistics
 
 MAX_POINTS_CONTROLS, MAX_CHANNELS_CONTROLS = 240, 4  # of the small plot
@@ -107,55 +101,7 @@ def _thinned(values: Array) -> tuple[Array, Array]:
     return times, values[times]
 
 
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")  # a folder with these is not of signals
-MAX_SCALE = 3.0  # of deformations; beyond it, signals are unlike any stored one
 _PLACE = re.compile(r"(?:(.+)@)?\s*(\d+)\s*(?::\s*(\d+)\s*)?")
-
-
-@dataclass(frozen=True)
-class TimeWindowOptions:
-    """Options of the generator "windows"; those that are None are chosen by the likelihood of left-out signals."""
-
-    width: float | None = option(
-        None,
-        "Share of the variance of new signals that is noise, above 0. [by likelihood]",
-        knob=Knob(0.01, 1.0, is_log=True),
-    )
-    spacing: int | None = option(None, "Points from one window of noise to the next; 0 for one window. [by likelihood]")
-    pooled: float | None = option(None, "Share of the noise that varies as the signals of all classes. [by likelihood]")
-    roughness: float | None = option(None, "White noise, over that in the stored signals. [by likelihood]")
-    slide: int | None = option(
-        None, "Points by which parts of noise may come from an earlier or later time. [by likelihood]"
-    )
-    shift: int | None = option(None, "Points by which signals may be shifted to align them. [0, or a tenth of them]")
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None:
-                check_non_negative(name, value)
-        for name in ("width", "pooled"):
-            value = getattr(self, name)
-            if value is not None and not (value <= 1 and (value > 0 or name == "pooled")):
-                least = "above 0" if name == "width" else "at least 0"
-                raise ValueError(f"{name} must be {least} and at most 1; got {value:g}. Leave it out to choose it.")
-
-
-@dataclass(frozen=True)
-class SignalDeformationOptions:
-    """Options of the generator "deformations"."""
-
-    scale: float | None = option(
-        None,
-        "How far new signals are from the stored ones that they move; 0 recalls. [0.9]",
-        knob=Knob(0.0, MAX_SCALE),
-    )
-    neighbors: int | None = option(None, "Stored signals by which one is moved. [a third of its class, 3 to 16]")
-
-    def __post_init__(self) -> None:
-        if self.scale is not None and not 0 <= check_non_negative("scale", self.scale) <= MAX_SCALE:
-            raise ValueError(f"scale must be 0 to {MAX_SCALE:g}; got {self.scale:g}. 0.9 is the default.")
-        if self.neighbors is not None:
-            check_count("neighbors", self.neighbors)
 
 
 def _channel_of_each_value(codec: SignalCodec) -> tuple[tuple[str, ...], Array]:
@@ -163,22 +109,9 @@ def _channel_of_each_value(codec: SignalCodec) -> tuple[tuple[str, ...], Array]:
     return tuple(codec.channels), np.tile(np.arange(C), T)
 
 
-class SignalKind(Kind["SignalCodec"]):
+class SignalKind(SignalDescription, Kind["SignalCodec"]):
     """Signals of one length, with one or several channels."""
 
-    name, item, items, part = "signals", "signal", "signals", "channel"
-    inputs = (
-        "signals (.ts, .tsv of the UCR archive, a folder of WAV files, .npz with an array signals; where the kind is "
-        "named also .npy, CSV)"
-    )
-    condition_help = "value of a point 12=0.5, stretch of time 1:100=ID, of one channel x@1:100=ID"
-    codec_options = SignalOptions
-    generators = MappingProxyType(
-        {
-            **{"deformations": SignalDeformationOptions, "windows": TimeWindowOptions, "hopfield": HopfieldOptions},
-            **{"gaussian": NoOptions, "rescaled": NoOptions},
-        }
-    )
     alternatives, last_resort = ("windows", "hopfield", "gaussian"), "rescaled"
     formats = (
         Format("ts", (".ts",)),
@@ -197,25 +130,6 @@ class SignalKind(Kind["SignalCodec"]):
     display = Display(
         signal_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=signal_controls
     )
-
-    def recognises(self, path: Path) -> bool:
-        """A .ts file, a .tsv file of the UCR archive, a folder of WAV files without pictures, or "signals" in an .npz.
-
-        Matrices, CSV files and arrays of three axes may be signals too, and are tables and pictures unless the user
-        says otherwise.
-        """
-        extension = path.suffix.lower()
-        if extension in WAV_EXTENSIONS and path.is_file():
-            raise InputError(f"{path} is one signal, and at least two are needed: name the folder of them.")
-        if path.is_dir():
-            endings = {file.suffix.lower() for file in path.rglob("*")}
-            return bool(endings & set(WAV_EXTENSIONS)) and not endings & set(PICTURES)
-        if extension == ".npz":
-            try:
-                return "signals" in npz_headers(path)
-            except (ArrayFileError, OSError):
-                return False
-        return extension == ".ts" or (extension == ".tsv" and is_ucr_file(path))
 
     def read(self, path: Path, options: SignalOptions) -> SignalCodec:
         return make_codec(

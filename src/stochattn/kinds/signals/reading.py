@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ..._backend.array_files import ArrayFileError, ArrayHeader, named_strings, npz_headers, read_npy, read_npz
 from ..._backend.arrays import Array, ArrayLike, to_numpy
-from ..._backend.checks import check_count
 from ..._backend.zarr_files import read_zarr, zarr_header
-from .. import InputError, option
+from .. import InputError
 from ..comparison import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness
-from ..delimited.reading import EXTENSIONS as DELIMITED
-from ..delimited.spreadsheets import SHEET_HELP
+from ..delimited import EXTENSIONS as DELIMITED
 from .codec import RawSignals, SignalCodec
+from .description import MIN_POINTS, SignalOptions
 from .formats import read_csv, read_ts, read_wav_file, read_wav_folder
 
 SHAPES = "an array (n, points) or (n, channels, points)"
@@ -29,7 +28,6 @@ SIGNAL_NAMES, LABEL_NAMES, ID_NAMES = (
 )
 MAX_VALUES = 2**26  # of all signals together: with the arrays of the generator, they take about 2 GB
 MAX_BYTES = 2**30  # of the arrays that are read from a compressed file
-MIN_POINTS = 3
 MIN_SIZE, MAX_SIZE = 1e-130, 1e130  # of the largest value: sums of squares then stay well within the range of floats
 MAX_FEW, TRANSPOSED = 16, 8  # an axis of at most 16, beside one that is 8 times as long, is read as channels
 TRANSPOSED_NOTE = (
@@ -41,29 +39,6 @@ SWAPPED_NOTE = (
     "are the last axis of the array, swap its last two axes"
 )
 NONE = "none"
-
-
-@dataclass(frozen=True)
-class SignalOptions:
-    """Options of reading."""
-
-    label: str | None = option(
-        None, "Column of a CSV that holds classes: its name, first, last, or none to use no classes. [detected]"
-    )
-    length: int | None = option(None, "Cut signals to their first points. [all points]")
-    resample: int | None = option(None, "Stretch signals of different lengths to this number of points.")
-    window: int | None = option(None, "Cut long recordings into windows of this number of points.")
-    sheet: str | None = option(None, SHEET_HELP)
-    labels: Sequence[str] | None = None  # the class of each signal, in place of the classes that were read
-    ids: Sequence[str] | None = None  # the name of each signal, in place of the names that were read
-    channels: Sequence[str] | None = None  # names of the channels
-
-    def __post_init__(self) -> None:
-        for name, least in (("length", 1), ("resample", MIN_POINTS), ("window", MIN_POINTS)):
-            if (value := getattr(self, name)) is not None:
-                check_count(name, value, least)
-        if self.length is not None and self.resample is not None:
-            raise InputError(f"length and resample must not both be given; got {self.length} and {self.resample}.")
 
 
 def read_signals(

@@ -30,11 +30,10 @@ from ..native import FrameType, Native
 from ..options import InputError, listed
 from ..regions import FeatureObservation
 from .columns.cells import Cells, cells_of, equal_cells
-from .columns.columns import Column, ColumnType, Levels, Source, Value
+from .columns.columns import Column, Levels, Source, Value
 from .columns.inference import (
     AMOUNTS,
     LABELS,
-    TableOptions,
     as_texts,
     fit_columns,
     repeated_ids,
@@ -43,6 +42,7 @@ from .columns.inference import (
     usable_rows,
 )
 from .conditions import Several, both, given_relations, region_of, restriction
+from .description import ColumnType, TableOptions
 from .relations.differences import Difference, Pair, chosen_differences, pairs_of, stated_differences, turned
 from .relations.discovery import NONE, Discovery, discover_relations, stated_relations
 from .relations.relations import Relation, determined, enforce

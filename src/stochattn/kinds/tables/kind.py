@@ -1,4 +1,4 @@
-"""Tables as a kind of data, and the options of their generators.
+"""Tables as a kind of data.
 
 Controls of a page that condition the cells of new rows, by the type of their column.
 
@@ -7,53 +7,41 @@ Rows that a user passes for their density, checked against the columns of the st
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ..._backend.array_files import npy_header
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
-from ..._backend.zarr_files import zarr_header
 from ...core.memory import are_columns_memories
 from .. import lazy_pandas as pd
 from ..codec import ZARR, Format, Settings, Writer
 from ..comparison import columns_are_smooth, rows_are_smooth
 from ..controls import ChoiceControl, Control, RangeControl
+from ..delimited import COMMAS, PARQUET, TABS
 from ..delimited.cells import Style
 from ..delimited.formulas import without_apostrophes
-from ..delimited.reading import (
-    COLUMNS,
-    COMMAS,
-    EXTENSIONS,
-    PARQUET,
-    TABS,
-    are_dates,
-    matrix_frame,
-    numbers_beside_dates,
-    read_table,
-)
+from ..delimited.reading import COLUMNS, are_dates, matrix_frame, numbers_beside_dates, read_table
 from ..gallery import Display
 from ..generator import Generator
-from ..hopfield import NORMS, Coordinates, HopfieldGenerator, LinearEmbedding
+from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
 from ..kind import Kind
 from ..measures import KeyMeasure, Measures
-from ..native import FrameType, Native, is_other_frame, pandas_frame
-from ..options import HopfieldOptions, InputError, NoOptions, option
+from ..native import FrameType, Native, pandas_frame
+from ..options import InputError
 from ..plain import Gaussian, GaussianCoordinates
 from .codec import TableCodec
 from .columns.cells import Cells
-from .columns.columns import Column, ColumnType, Levels, Source, Value
-from .columns.inference import AMOUNTS, TableOptions, as_texts, require_choice, rows_with, transposed
+from .columns.columns import Column, Levels, Source, Value
+from .columns.inference import AMOUNTS, as_texts, rows_with, transposed
 from .columns.scales import Ranks
 from .conditions import Several, parsed_conditions
-from .generator.fit import CovarianceOptions, fit_covariance
+from .description import ColumnType, TableDescription, TableHopfieldOptions, TableOptions
+from .generator.fit import fit_covariance
 from .measures import compare, repeated_identifiers, table_gallery
 from .relations.relations import ColumnOrder
 from .writing import (
@@ -146,33 +134,6 @@ MEMORIES_NOTE = (
     "read as a table of {} rows and {} columns, but the columns have length 1, as the memories of the paper have. If "
     "the array is d × K, pass transpose=True"
 )
-SPREADS = ("kept", "grown")
-
-
-@dataclass(frozen=True)
-class TableHopfieldOptions(HopfieldOptions):
-    """Options of the generator "hopfield" for tables.
-
-    Whitening makes no difference that counts on held-out rows, and new rows keep the class of their memory less often.
-    """
-
-    norm: str = option(
-        "whole",
-        "restored: rows of unit length, and lengths put back. paper: lengths are lost, as published. whole: rows keep "
-        "their lengths. [whole]",
-        choices=NORMS,
-    )
-    spread: str = option(
-        "kept",
-        "kept: draws move towards the mean by as much as noise spreads them, so that variances and correlations stay "
-        "those of the stored rows (with norm whole). grown: they do not. [kept]",
-        choices=SPREADS,
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choice("norm", self.norm, NORMS)
-        require_choice("spread", self.spread, SPREADS)
 
 
 def _labels(codec: TableCodec, items: pd.DataFrame) -> Array:
@@ -194,16 +155,9 @@ def _column_types(codec: TableCodec) -> tuple[tuple[str, str], ...]:
     return tuple((column.name, str(column.type)) for column in codec.columns)
 
 
-class TableKind(Kind["TableCodec"]):
+class TableKind(TableDescription, Kind["TableCodec"]):
     """Rows of tables."""
 
-    name, item, items, part = "table", "row", "rows", "column"
-    inputs = "a table (CSV, TSV, Excel, .ods, Parquet, .npy, .zarr)"
-    condition_help = "column age=40, age>40, 40<=age<60, city=Oslo|Bergen (in quotes)"
-    codec_options = TableOptions
-    generators = MappingProxyType(
-        {"covariance": CovarianceOptions, "hopfield": TableHopfieldOptions, "gaussian": NoOptions}
-    )
     alternatives = ("hopfield", "gaussian")
     formats = (Format("csv", COMMAS), Format("tsv", TABS), Format("parquet", PARQUET), Format("npy", (".npy",)), ZARR)
     measures = Measures(
@@ -222,27 +176,13 @@ class TableKind(Kind["TableCodec"]):
         column_types=_column_types,
     )
 
-    def recognises(self, path: Path) -> bool:
-        """A file with the extension of a table, or a matrix in .npy or Zarr; a vector, to say what it must become."""
-        ending = path.suffix.lower()
-        if (header := npy_header(path) if ending == ".npy" else zarr_header(path)) is not None:
-            return header.ndim in (1, 2)
-        return ending in EXTENSIONS and not path.is_dir()
-
-    def accepts(self, data: object) -> bool:
-        """A data frame of any library, or a matrix or vector of numbers."""
-        if isinstance(data, np.ndarray):
-            return data.ndim in (1, 2) and data.dtype.kind in "fiub"
-        # Who has not imported pandas has none of its frames.
-        return ("pandas" in sys.modules and isinstance(data, pd.DataFrame)) or is_other_frame(data)
-
     def read(self, path: Path, options: TableOptions) -> TableCodec:
         return TableCodec.read(path, options)
 
     def read_parts(self, parts: Sequence[Path], options: TableOptions) -> TableCodec:
         return TableCodec.read(parts[0].parent, options, parts)
 
-    def read_recognised(self, path: Path, options: TableOptions) -> TableCodec:
+    def read_recognized(self, path: Path, options: TableOptions) -> TableCodec:
         """The codec of the table in a file; a note says where it may be a price history or signals instead."""
         codec, note = self.read(path, options), ""
         if any(numbers_beside_dates(path, options.sheet)):
@@ -362,3 +302,7 @@ def _fit_hopfield(codec: TableCodec, weights: Array, options: TableHopfieldOptio
     return HopfieldGenerator.fit(
         embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler
     )
+
+
+KIND = TableKind()
+"""Tables as a kind of data."""

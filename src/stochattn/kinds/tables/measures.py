@@ -14,7 +14,8 @@ from ..comparison import Comparison, Measure, Part, Values, correlations
 from ..gallery import GalleryItems
 from .codec import TableCodec
 from .columns.cells import Cells
-from .columns.columns import Column, ColumnType, Levels
+from .columns.columns import Column, Levels
+from .description import ColumnType
 from .relations.differences import differences_of
 from .relations.relations import ColumnOrder
 

@@ -25,7 +25,8 @@ from ..delimited.cells import Style
 from ..delimited.formulas import as_text
 from ..options import InputError
 from .columns.cells import Cells
-from .columns.columns import MAX_EXACT, Column, ColumnType, in_notation
+from .columns.columns import MAX_EXACT, Column, in_notation
+from .description import ColumnType
 
 
 def require_numbers(columns: Sequence[Column], format: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from .window_attention import are_photographs
 if TYPE_CHECKING:
     from torch.nn import Module
 
-Features: TypeAlias = Callable[[NumpyArray], ArrayLike]
+from ..description import Features
+
 """Pictures (n, H, W, C) -> features (n, f); or a torch module of (n, C, H, W) -> (n, ...)."""
 MAX_NEIGHBORS = 32
 """Neighbours that a local law is made of, or all other pictures of a class if they are fewer."""

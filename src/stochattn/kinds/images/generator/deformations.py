@@ -50,7 +50,8 @@ from ...._backend.random import Purpose, SeedLike, generator, generators, seed_o
 from ....core.memory import MemoryBank
 from ....core.neighbors import nearest_distances
 from ...generator import Description, Generated, few_sources
-from .comparison import Features, classes_of, feature_rows, nearest_pictures, without_light
+from ..description import Features, Vary
+from .comparison import classes_of, feature_rows, nearest_pictures, without_light
 from .patches import ConditionedPixels, PatchGenerator
 from .registration import Registration, SplinePictures, enlarged, with_levels_of
 from .window_attention import as_pictures
@@ -146,13 +147,6 @@ MAX_DRAW_BYTES, TEMPORARY = 2**29, 32  # bytes of draws at a time, with as many 
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 MAX_LAW_BYTES = 2**27
 """Bytes of local laws that are kept. Others are found again when they are needed."""
-
-
-class Vary(Enum):
-    """What a new picture has of its own."""
-
-    SHAPES = "shapes"
-    LEVELS = "levels"
 
 
 class ScaleRule(Enum):

@@ -25,8 +25,8 @@ import numpy as np
 from ...._backend.arrays import Array
 from ...._backend.checks import check_choice
 from ...hopfield import Coordinates
+from ..description import MARKETS
 
-MARKETS = ("auto", "mean", "component", "none")
 MAX_JITTER = 0.2
 """The largest standard deviation of the logarithm of the market's size in draws around a day."""
 MIN_SIGNS = 20

@@ -19,8 +19,10 @@ from ...._backend.random import Purpose, generator
 from ....core.metrics import cosine_novelty
 from ....core.mixture import pick
 from ...generator import Description, Generated
-from ...hopfield import N_MEASURED, NORMS, Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
+from ...hopfield import N_MEASURED, Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
+from ...options import NORMS
 from ...regions import FeatureObservation
+from ..description import MARGINALS, MARKET_PATHS
 from .coordinates import MAX_NUMBERS, Blocks, MarginalCalibration, WindowCoordinates
 from .market import MarketSigns
 
@@ -91,7 +93,6 @@ def trailing_volatility(history: Array, blocks: Blocks) -> Array:
     return np.asarray(np.sqrt(np.maximum(total[last] - total[first], 0.0) / (last - first)))
 
 
-MARGINALS, MARKET_PATHS = ("calibrated", "free"), ("new", "stored")
 DAYS_AT_ONCE = 8192
 
 

@@ -6,7 +6,6 @@ import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import repeat
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from ...delimited.notations import DurationNotation, TextNotation, TimeNotation
 from ...delimited.numbers import Notation
 from ...frames import PLAIN_KINDS
 from ...options import InputError, listed
+from ..description import ColumnType
 from .cells import Cells
 from .dates import PER_SECOND, Clock
 from .scales import Distinct, Ranks
@@ -28,19 +28,6 @@ Value = bool | int | float | str | datetime.date | np.generic  # what a cell can
 PLAIN = Notation()
 MAX_EXACT = 2.0**53
 """From here on floats do not distinguish all whole numbers."""
-
-
-class ColumnType(StrEnum):
-    """What a column holds."""
-
-    NUMERIC = "numeric"
-    INTEGER = "integer"
-    BOOLEAN = "boolean"
-    CATEGORY = "category"
-    DATE = "date"
-    ID = "id"  # new rows are numbered
-    CARRIED = "carried"  # a new row has the cell of the stored row it is drawn around
-    DROP = "drop"  # the column is left out
 
 
 class Source(NamedTuple):

@@ -1,4 +1,4 @@
-"""Options of reading a table; the type of each column, inferred from its cells, and the column fitted on them.
+"""The type of each column of a table, inferred from its cells, and the column fitted on them.
 
 Checks of the cells of a column: those that no type can hold, or not the one that a user set, and few odd ones.
 
@@ -13,22 +13,21 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import check_flag, suggest_names
+from ...._backend.checks import suggest_names
 from ... import lazy_pandas as pd
 from ...delimited.notations import TextNotation, notation_of
 from ...delimited.numbers import example_of
-from ...delimited.spreadsheets import SHEET_HELP
 from ...native import pandas_frame
-from ...options import InputError, listed, option, with_count
+from ...options import InputError, listed, with_count
+from ..description import FREE, ColumnType, Limits, TableOptions
 from .cells import Cells
-from .columns import MAX_EXACT, PLAIN, Column, ColumnType, Levels, Source
+from .columns import MAX_EXACT, PLAIN, Column, Levels, Source
 from .dates import Clock, clock_of
 from .scales import Distinct, Ranks, decimals_of, limits_of
 
@@ -290,81 +289,6 @@ MAX_OTHER, MAX_OTHERS = (
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 NUMBERED = re.compile(r"new-(\d{1,15})$")
-MISSING = ("keep", "impute")
-TYPES = tuple(str(column_type) for column_type in ColumnType)
-Limits = tuple[float | None, float | None]
-FREE: Limits = (None, None)
-
-
-def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """InputError for a value that is not one of the choices."""
-    if value not in choices:
-        like = suggest_names(str(value), choices)
-        raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}. {like}".rstrip())
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """Options of reading a table."""
-
-    columns: Mapping[str, str] = option(
-        {},
-        f"Type of a column, where the inferred one is wrong: {', '.join(TYPES)}. May be repeated.",
-        flag="column",
-        metavar="NAME=TYPE",
-    )
-    ranges: Mapping[str, Limits] = option(
-        {}, "Limits of a column. May be repeated.", flag="range", metavar="NAME=LOW:HIGH"
-    )
-    missing: str = option(
-        "keep",
-        "keep: a new row has the missing cells of the stored row it is drawn around. impute: rows are complete. [keep]",
-        choices=MISSING,
-    )
-    label: str | None = option(None, "Column that holds classes. [the only one with a name such as target or class]")
-    safe_csv: bool = option(
-        False, "Put an apostrophe before texts in CSV and TSV files that spreadsheets would run as formulas."
-    )
-    constraints: list[str] | None = option(  # noqa: RUF009
-        None,
-        "Relation that every row meets: c = a + b, a <= b, a < b, code -> name or code <-> name, or none. May be "
-        "repeated. [those that are found in the stored rows]",
-        flag="constraint",
-        metavar="RELATION",
-    )
-    sheet: str | None = option(None, SHEET_HELP)
-    transpose: bool = option(False, "Read each column as an example, and each line as a column of the table.")
-    header: bool | None = option(None, "Whether the first line of a delimited file holds names. [detected]")
-
-    def __post_init__(self) -> None:
-        require_choice("missing", self.missing, MISSING)
-        for name, example in (("columns", {"sex": "category"}), ("ranges", {"age": (0, 120)})):
-            if not isinstance(value := getattr(self, name), Mapping):
-                raise InputError(f"{name} must map names of columns, such as {name}={example}; got {value!r}.")
-        if self.label is not None and not isinstance(self.label, str):
-            raise InputError(f"label must be the name of a column; got {self.label!r}. Pass {str(self.label)!r}.")
-        check_flag("header", self.header)
-        for name, type in self.columns.items():
-            require_choice(f"columns: the type of {name!r}", type, TYPES)
-        if self.constraints is not None and (
-            not isinstance(self.constraints, list | tuple)
-            or not all(isinstance(column_type, str) for column_type in self.constraints)
-        ):
-            raise InputError(f"constraints must be a list of texts such as ['a <= b']; got {self.constraints!r}.")
-        for name, ends in self.ranges.items():
-            if not isinstance(ends, Sequence) or len(ends) != 2 or not all(map(_is_end, ends)):
-                how = "two numbers, low and high, either of which may be None"
-                raise InputError(f"ranges: the limits of {name!r} must be {how}; got {ends!r}.")
-            low, high = ends
-            if low is not None and high is not None and low > high:
-                problem = f"ranges: the limits of {name!r} are reversed; got {low:g} to {high:g}."
-                raise InputError(f"{problem} Pass {high:g} to {low:g}.")
-
-
-def _is_end(value: object) -> bool:
-    return value is None or (
-        isinstance(value, int | float | np.number) and not isinstance(value, bool) and value == value
-    )
 
 
 def fit_columns(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,9 +13,10 @@ from ...._backend.checks import suggest_names
 from ...._backend.console import Progress
 from ....core.neighbors import nearest_distances, spaced_indices
 from ...near_copies import share_near
-from ...options import InputError, Knob, listed, option
+from ...options import InputError, listed
 from ..codec import TableCodec
 from ..columns.columns import Levels
+from ..description import CovarianceOptions
 from .class_fit import AUTO, POOLED, ClassRows, fit_classes, list_classes, measure_gain
 from .classes import CLASSES_JOINED, ClassKernels
 from .covariance import CovarianceGenerator
@@ -105,34 +106,6 @@ MEMORIES_NOTE = (
     "new rows are drawn around {:,} of the {:,} stored rows, which are chosen by weight and are always the same; the "
     "distributions of columns and the shares of classes are those of all rows"
 )
-
-
-@dataclass(frozen=True)
-class CovarianceOptions:
-    """Options of the generator "covariance"."""
-
-    width: tuple[float, float, int] | None = option(
-        None,
-        "KernelParams of the kernels: share of noise, share of the pooled covariance, number of neighbors (0 for all). "
-        "[by likelihood]",
-        metavar="NOISE:POOLED:NEIGHBORS",
-        knob=Knob(0.01, 1.0, is_log=True, place=0),
-    )
-    classes: str = option(
-        AUTO,
-        "Column of categories within which kernels are fitted; several joined by + for their combinations; or pooled "
-        "for kernels around all rows. [the label, or the most informative column, and up to two more, if the "
-        "likelihood of left-out rows rises; pooled if width is given]",
-        metavar="COLUMN",
-    )
-
-    def __post_init__(self) -> None:
-        if self.width is not None:
-            if not isinstance(self.width, tuple | list) or len(self.width) != 3:
-                raise InputError(f"width must be three numbers: noise, pooled, neighbors; got {self.width!r}.")
-            KernelParams(*self.width).validate()
-        if not isinstance(self.classes, str):
-            raise InputError(f"classes must be the name of a column, auto or pooled; got {self.classes!r}.")
 
 
 def fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOptions) -> TableKernels:

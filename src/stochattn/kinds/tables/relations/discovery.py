@@ -19,8 +19,9 @@ from ...._backend.arrays import Array
 from ...._backend.checks import suggest_names
 from ...options import InputError, listed
 from ..columns.cells import Cells
-from ..columns.columns import Column, ColumnType, Levels
+from ..columns.columns import Column, Levels
 from ..columns.scales import Ranks
+from ..description import ColumnType
 from .relations import (
     MAX_LOSS,
     OPERATIONS,

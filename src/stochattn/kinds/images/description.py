@@ -1,0 +1,133 @@
+"""Images before their code is loaded: the files that are read, and the options of reading and of generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+from ..._backend.arrays import ArrayLike, NumpyArray
+from ..._backend.checks import check_choice, check_non_negative
+from ..description import KindDescription
+from ..options import HopfieldOptions, InputError, Knob, NoOptions, option
+
+PICTURE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+Features: TypeAlias = Callable[[NumpyArray], ArrayLike]
+
+
+class Vary(Enum):
+    """What a new picture has of its own."""
+
+    SHAPES = "shapes"
+    LEVELS = "levels"
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """Options of reading."""
+
+    size: str | None = option(None, "Resize pictures. [the most common size, at most 128 pixels a side]", metavar="WxH")
+    colour: bool | None = option(None, "Read pictures in colour or in grey. [in colour if any picture has colour]")
+    ids: Sequence[str] | None = None  # a name for each picture, in place of those that were read
+    labels: Sequence[str] | None = None  # likewise a class
+
+
+@dataclass(frozen=True)
+class DeformationOptions:
+    """Options of the generator "deformations"."""
+
+    scale: float | None = option(
+        None,
+        "How far shapes vary, in standard deviations among neighbors; 0 recalls. [matched-distance rule]",
+        knob=Knob(0.0, 3.0),
+    )
+    vary: str | None = option(
+        None,
+        "What varies: shapes, or levels. [levels where the stored pictures have no shapes in common]",
+        choices=tuple(one.value for one in Vary),
+    )
+    features: Features | None = option(  # noqa: RUF009
+        None,
+        "What distances are measured in: a function of arrays (n, h, w, c), levels from 0 to 1, or a torch module.",
+        python_only=True,
+    )
+    scale_rule: str | None = None  # how the scale was set, where it was found before
+
+    def __post_init__(self) -> None:
+        if self.scale is not None:
+            from .generator.deformations import checked_scale
+
+            checked_scale(self.scale)
+        if self.vary is not None:
+            check_choice("vary", self.vary, tuple(one.value for one in Vary))
+
+
+@dataclass(frozen=True)
+class PatchOptions:
+    """Options of the generator "patches"."""
+
+    warp: float | None = option(
+        None, "Warp pictures by this many pixels on average; 0 for none. [1 where no class has over 30 pictures]"
+    )
+    radius: float | None = option(
+        None,
+        "Window radius in pixels per unit of noise: large recalls, small recombines. [matched-distance rule]",
+        knob=Knob(0.5, 16.0, "high", is_log=True),
+    )
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None:
+                check_non_negative(name, value)
+
+
+@dataclass(frozen=True)
+class ImageHopfieldOptions(HopfieldOptions):
+    """Options of the generator "hopfield".
+
+    By default new pictures are blends and exaggerations without white noise, and stored ones decode to themselves. The
+    published setting is centre=False, variance=None, whiten=False, norm="paper".
+    """
+
+    centre: bool = option(True, "Draw around the mean picture; the paper does not.")
+    whiten: bool = option(True, "Scale components so that noise follows the directions in which pictures differ.")
+
+
+class ImageDescription(KindDescription):
+    """Pictures of one size, grey or RGB."""
+
+    name, item, items, part = "image", "picture", "pictures", "region"
+    inputs = "a folder of pictures, or an array of them (.npz, .npy, .zarr)"
+    condition_help = "pixel 12,30=128, rectangle 1:20,1:64=ID"
+    codec_options = ImageOptions
+    generators = MappingProxyType(
+        {
+            **{"deformations": DeformationOptions, "patches": PatchOptions, "hopfield": ImageHopfieldOptions},
+            **{"gaussian": NoOptions, "rescaled": NoOptions},
+        }
+    )
+
+    def recognizes(self, path: Path) -> bool:
+        from ..._backend.array_files import npy_header
+        from ..._backend.zarr_files import zarr_header
+
+        extension, chunks = path.suffix.lower(), zarr_header(path)
+        if chunks is not None:
+            return chunks.ndim > 2
+        if path.is_dir() or extension == ".npz":
+            return True
+        if extension in PICTURE_EXTENSIONS:
+            raise InputError(f"{path} is one picture, and at least two are needed: name the folder of them.")
+        if extension != ".npy":
+            return False
+        header = npy_header(path)
+        return header is None or header.ndim > 2  # reading a file without a header says what is wrong
+
+    def accepts(self, data: object) -> bool:
+        return getattr(data, "ndim", 0) in (3, 4) and hasattr(data, "dtype")
+
+
+DESCRIPTION = ImageDescription()
