@@ -89,20 +89,29 @@ def path_of(name: str, value: object) -> Path:
         raise TypeError(f"{name} must be the path of a file, such as 'new.csv'; got {value!r}.") from None
 
 
-def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
+def one_of(name: str, value: object, choices: tuple[str, ...], or_else: str = "") -> str:
+    """The value, which must be among choices; `or_else` names what else is allowed, such as "a number or "."""
     if value not in choices:
-        like = suggestion(str(value), choices)
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}. {like}".rstrip())
+        like = suggestion(value, choices)
+        raise ValueError(
+            f"{name} must be {or_else}one of {', '.join(map(repr, choices))}; got {value!r}. {like}".rstrip()
+        )
     return str(value)
 
 
-def suggestion(wanted: str, names: Sequence[str]) -> str:
+def suggestion(wanted: object, names: Sequence[str]) -> str:
     """A question that offers the names most like the wanted one, with a space after it; empty where none is like it."""
     from difflib import get_close_matches
 
     spelt = {name.casefold(): name for name in reversed(names)}
-    found = [spelt[name] for name in get_close_matches(wanted.casefold(), list(spelt), n=3)]
+    found = [spelt[name] for name in get_close_matches(str(wanted).casefold(), list(spelt), n=3)]
     return f"Did you mean {' or '.join(map(repr, found))}? " if found else ""
+
+
+def require_truth(name: str, value: object) -> None:
+    """TypeError unless the value is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {value!r}.")
 
 
 def choice(name: str, value: object) -> bool | None:

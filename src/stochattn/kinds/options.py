@@ -39,6 +39,11 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + more
 
 
+def described_extension(extension: str) -> str:
+    """What a message says about the extension of a file."""
+    return f"has the extension {extension!r}" if extension else "has no extension"
+
+
 class Knob(NamedTuple):
     """That an option moves a generator between recall and generation, and how a slider shows it.
 
@@ -173,7 +178,12 @@ class HopfieldOptions:
             got = f"got beta={self.beta!r} and novelty={self.novelty!r}"
             raise ValueError(f"beta and novelty must not both be given; {got}.")
         if isinstance(self.beta, str):
-            one_of("beta", self.beta.replace("_", "-"), tuple(rule.value.replace("_", "-") for rule in RULES))
+            one_of(
+                "beta",
+                self.beta.replace("_", "-"),
+                tuple(rule.value.replace("_", "-") for rule in RULES),
+                "a number or ",
+            )
         elif self.beta is not None:
             inverse_temperature(self.beta)
         if self.novelty is not None:

@@ -139,7 +139,8 @@ def kind_for(source: object, name: str | None = None) -> AnyKind:
     if path.suffix.lower() in COMPRESSED:
         raise InputError(f"{path} is compressed: unpack it, and name the file or the folder that was in it.")
     formats = "; ".join(kind.inputs for kind in map(kind_of, kind_names()) if kind.inputs)
+    sign = f"by the extension {path.suffix!r}" if path.suffix else "because the name has no extension"
     raise InputError(
-        f"{path}: the kind of data is not recognised by the extension {path.suffix!r}. If its format is read, "
+        f"{path}: the kind of data is not recognised {sign}. If its format is read, "
         f"name the kind, one of {names}; else save it in one of these: {formats}."
     )

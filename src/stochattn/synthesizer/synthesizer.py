@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.checks import count, path_of, positive
+from .._backend.checks import count, path_of, positive, require_truth
 from .._backend.parallel import checked_jobs
 from .._backend.random import SeedLike, seed_of
 from ..core.conditioning import chosen
@@ -354,6 +354,7 @@ def fit(
     [30, 30, 30]
     """
     jobs = checked_jobs(n_jobs)
+    require_truth("trial", trial)
     found = kind_for(source, kind)
     known = [one.name for one in fields(found.codec_options)]  # some have no help text, and are for Python only
     reading = found.codec_options(**{name: options.pop(name) for name in known if name in options})

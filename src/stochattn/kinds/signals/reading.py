@@ -17,6 +17,7 @@ from .. import InputError, option
 from ..comparison import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness
 from ..delimited.reading import EXTENSIONS as DELIMITED
 from ..delimited.spreadsheets import SHEET_HELP
+from ..options import described_extension
 from .codec import Found, SignalCodec
 from .formats import read_csv, read_ts, read_wav_file, read_wav_folder
 
@@ -91,7 +92,7 @@ def found_in(
         return read_ts(path)
     if extension in DELIMITED:
         return read_csv(path, None if label == NONE else label, like, recording=recording, sheet=sheet)
-    raise InputError(f"{path} has the extension {extension!r}: name {SOURCES}.")
+    raise InputError(f"{path} {described_extension(extension)}: name {SOURCES}.")
 
 
 def of_array(data: ArrayLike | Sequence[ArrayLike]) -> Found:
@@ -197,8 +198,8 @@ def _require_signals(signals: Array, where: str) -> None:
     if T < MIN_POINTS:
         raise InputError(f"{where}: signals have {T} points, and at least {MIN_POINTS} are needed: pass longer ones.")
     if not MIN_SIZE < (largest := float(np.nan_to_num(np.abs(signals), nan=1, posinf=1).max())) < MAX_SIZE and largest:
-        rule = f"{where}: values of size {largest:.3g} have squares that numbers in a computer cannot hold"
-        raise InputError(f"{rule}. Write them in another unit.")
+        rule = f"{where}: the largest value is {largest:.3g}, and must lie between {MIN_SIZE:g} and {MAX_SIZE:g}"
+        raise InputError(f"{rule}, so that sums of squares are finite. Write the values in another unit.")
     if not np.isfinite(signals).all():
         k, c, t = np.argwhere(~np.isfinite(signals))[0]
         at = f"signal {k + 1} has {signals[k, c, t]:g} at point {t + 1}" + (f" of channel {c + 1}" if C > 1 else "")

@@ -556,7 +556,7 @@ def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
     labels = [] if options.label is None else [options.label]
     asked_for = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
     for argument, asked, known in asked_for:
-        for name in sorted(set(asked) - set(known)):
+        for name in sorted(set(asked) - set(known), key=str):
             offered = f"{suggestion(name, known)}The table has {listed(known)}."
             raise InputError(f"{where}{argument}: there is no column {name!r}. {offered}")
     unasked = [name for name in names if name not in options.columns]  # a codec of fewer rows has all columns
