@@ -339,10 +339,10 @@ def test_limits_stand_beside_numbers_of_several_decimals(written, digits, tmp_pa
 
 
 def test_numbers_with_a_zero_at_the_end_are_padded(tmp_path):
-    cells = [float(x) for x in random(0).normal(5, 2, N).round(2)]
-    pd.DataFrame({"x": [*cells, 3.0], "y": range(N + 1)}).to_csv(tmp_path / "a.csv", index=False)
+    cells = [f"{x:.2f}" if i % 3 else f"{x:.2f}7" for i, x in enumerate(random(0).normal(5, 2, N))]
+    pd.DataFrame({"x": [*cells, "3.10"], "y": range(N + 1)}).to_csv(tmp_path / "a.csv", index=False)
     works("sample", tmp_path / "a.csv", "-n", 9, "--condition", "x=4", "-o", tmp_path / "new.csv")
-    assert {line.partition(",")[0] for line in (tmp_path / "new.csv").read_text().splitlines()[1:]} == {"4.0"}
+    assert {line.partition(",")[0] for line in (tmp_path / "new.csv").read_text().splitlines()[1:]} == {"4.00"}
 
 
 def test_versions_are_not_numbers_and_times_have_conditions(tmp_path):
