@@ -16,7 +16,7 @@ from enum import StrEnum
 import numpy as np
 
 from .._backend.arrays import ArrayLike
-from .._backend.checks import count, inverse_temperature, one_of, positive
+from .._backend.checks import check_beta, check_choice, check_count, check_positive
 from ..storage.mapped import as_mapped_rows, is_large, is_mapped
 from .memory import Memories, MemoryBank, as_bank, states
 from .neighbors import neighbor_distances
@@ -84,8 +84,8 @@ def choose(
             raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
         return Temperature(for_novelty(bank, novelty, equal_weights=equal_weights), BetaRule.NOVELTY, float(novelty))
     if not isinstance(beta, str):
-        return Temperature(inverse_temperature(beta))
-    rule = BetaRule(one_of("beta", beta, tuple(rule.value for rule in RULES), "a number or "))
+        return Temperature(check_beta(beta))
+    rule = BetaRule(check_choice("beta", beta, tuple(rule.value for rule in RULES), "a number or "))
     return Temperature(by_rule(bank, rule, equal_weights=equal_weights), rule)
 
 
@@ -111,7 +111,7 @@ def entropy_curve(memories: Memories, betas: ArrayLike, probes: ArrayLike | None
     bank, unit = _in_units(_any_beta(memories))
     attention = ProbeAttention(bank, _scaled(probes, bank, unit))
     grid = np.atleast_1d(np.asarray(betas, dtype=np.float64))
-    moments = np.array([attention.moments(inverse_temperature(b) / unit / unit) for b in grid]).T
+    moments = np.array([attention.moments(check_beta(b) / unit / unit) for b in grid]).T
     with np.errstate(over="ignore", under="ignore"):
         return EntropyCurve(grid, moments[0], moments[1] / unit**2, moments[2] / unit**2 / unit**2)
 
@@ -204,7 +204,7 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     if large:
         return _per_square(natural_beta(bank, target, equal_weights), unit)
     draws = ProbeDraws(bank, equal_weights)
-    guess = bank.d / target**2  # equivalent: the search finds the same beta from another guess
+    guess = bank.d / target**2
     return _per_square(_solve_decreasing(lambda beta: float(np.median(draws.distances(beta))), target, guess), unit)
 
 
@@ -216,14 +216,14 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
     31.5
     """
     bank, unit = _in_units(_any_beta(memories))
-    positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
+    check_positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
     bank.unit_patterns()  # raises if a memory is zero, and so has no direction
     draws = ProbeDraws(bank, equal_weights)
     highest = float(draws.novelties(None).mean())
     if novelty >= highest:
         rule = f"novelty must lie between 0.00 and {highest:.2f} for this bank (K={bank.K}, d={bank.d})"
         raise ValueError(f"{rule}; got {novelty:g}. Lower novelty.")
-    guess = bank.d / bank.M**2  # equivalent: the search finds the same beta from another guess
+    guess = bank.d / bank.M**2
     return _per_square(_solve_decreasing(lambda beta: float(draws.novelties(beta).mean()), novelty, guess), unit)
 
 
@@ -247,7 +247,7 @@ def novelty_curve(memories: Memories, *, equal_weights: bool = False) -> Callabl
     """
     bank, unit = _in_units(_any_beta(memories))
     draws = ProbeDraws(bank, equal_weights)
-    return lambda beta: float(draws.novelties(inverse_temperature(beta) / unit / unit).mean())
+    return lambda beta: float(draws.novelties(check_beta(beta) / unit / unit).mean())
 
 
 def random_pattern(d: int) -> float:
@@ -257,7 +257,7 @@ def random_pattern(d: int) -> float:
     >>> sa.temperature.random_pattern(784)
     28.0
     """
-    return math.sqrt(count("d", d))
+    return math.sqrt(check_count("d", d))
 
 
 _TOO_SIMILAR = "the memories are too similar:"
@@ -322,5 +322,5 @@ def _root(f: Callable[[float], float], low: float, high: float) -> float:
 
     if f(low) * f(high) > 0:
         raise ValueError(f"{_TOO_SIMILAR} rounding errors hide the beta of this rule. Pass beta as a number.")
-    tolerances = {"xtol": 1e-11, "rtol": 1e-12}  # equivalent: only the last digits of the root change
+    tolerances = {"xtol": 1e-11, "rtol": 1e-12}
     return math.exp(brentq(lambda b: f(math.exp(b)), math.log(low), math.log(high), **tolerances))

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike
-from ..core.neighbors import as_rows, evenly, nearest_distances
+from ..core.neighbors import as_rows, nearest_distances, spaced_indices
 
 MAX_PARTS = 200  # features that a comparison of vectors looks at one by one; evenly spaced beyond that
 MAX_PREDICTORS, N_TREES = 400, 60  # features that classifiers use, and their trees
-MAX_COMPARED = 1000  # equivalent: rows of each set that a forest distinguishes, few enough to be quick
+MAX_COMPARED = 1000
 
 
 class Measure(NamedTuple):
@@ -97,8 +97,7 @@ def compare_features(new: Array, stored: Array) -> Comparison:
     """Vectors (n, p) against stored ones (K, p): each feature's distribution, and correlations."""
     from scipy.stats import ks_2samp
 
-    chosen, parts = evenly(new.shape[1], MAX_PARTS), []
-    # equivalent: all three have the length of `chosen`
+    chosen, parts = spaced_indices(new.shape[1], MAX_PARTS), []
     for j, before, after in zip(chosen, stored.T[chosen], new.T[chosen], strict=True):
         distance = float(ks_2samp(after, before).statistic)
         parts.append(Part(f"{j + 1}", _spread(before), _spread(after), distance, partial(Values, before, after)))
@@ -117,7 +116,6 @@ def correlations(rows: Array) -> Array:
     """Correlations between columns, (n, p) -> (p, p); zero between others and a column that does not vary."""
     centred = rows - rows.mean(0)
     lengths = np.linalg.norm(centred, axis=0)
-    # equivalent: a column that does not vary stays zero, and none has exactly this length
     lengths = np.where(lengths > 1e-12, lengths, 1.0)
     centred = centred / lengths
     found = np.asarray(centred.T @ centred)
@@ -137,7 +135,7 @@ def nearest_neighbour_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, 
     n = min(len(real), len(new))
     if n < 2:
         return math.nan, math.nan
-    real, new = (rows[evenly(len(rows), n)] for rows in (real, new))
+    real, new = (rows[spaced_indices(len(rows), n)] for rows in (real, new))
     pairs = ((real, new), (new, real))
     first, second = (share_below(nearest_distances(a), nearest_distances(a, b)) for a, b in pairs)
     return first, second
@@ -148,8 +146,8 @@ def two_sample_accuracy(real: Array, new: Array) -> float:
     from sklearn.ensemble import ExtraTreesClassifier
 
     n = min(len(real), len(new), MAX_COMPARED)
-    rows = np.concatenate([some[evenly(len(some), n)] for some in (real, new)])
-    rows = rows[:, evenly(rows.shape[1], MAX_PREDICTORS)]
+    rows = np.concatenate([some[spaced_indices(len(some), n)] for some in (real, new)])
+    rows = rows[:, spaced_indices(rows.shape[1], MAX_PREDICTORS)]
     forest = ExtraTreesClassifier(2 * N_TREES, bootstrap=True, oob_score=True, min_samples_leaf=2, random_state=0)
     return max(
         math.fsum(nearest_neighbour_accuracy(real, new)) / 2,
@@ -180,7 +178,7 @@ def roughness(lines: Array) -> float:
 
     It is 1 on average where points are independent (von Neumann), and NaN where there are too few.
     """
-    lines = np.asarray(lines[evenly(len(lines), MAX_LINES)], dtype=np.float64)
+    lines = np.asarray(lines[spaced_indices(len(lines), MAX_LINES)], dtype=np.float64)
     if lines.shape[1] < MIN_POINTS:
         return float("nan")
     of_each = _roughness_of_each(lines)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple, TypeVar
 
-from .._backend.checks import InputError, inverse_temperature, one_of, positive
+from .._backend.checks import InputError, check_beta, check_choice, check_positive
 from ..core.temperature import RULES
 from ..samplers import SAMPLERS
 from .hopfield import NORMS
@@ -178,14 +178,14 @@ class HopfieldOptions:
             got = f"got beta={self.beta!r} and novelty={self.novelty!r}"
             raise ValueError(f"beta and novelty must not both be given; {got}.")
         if isinstance(self.beta, str):
-            one_of(
+            check_choice(
                 "beta",
                 self.beta.replace("_", "-"),
                 tuple(rule.value.replace("_", "-") for rule in RULES),
                 "a number or ",
             )
         elif self.beta is not None:
-            inverse_temperature(self.beta)
+            check_beta(self.beta)
         if self.novelty is not None:
-            positive("novelty", self.novelty, "0 is exact recall, which no finite beta gives.")
-        one_of("sampler", self.sampler, tuple(SAMPLERS))
+            check_positive("novelty", self.novelty, "0 is exact recall, which no finite beta gives.")
+        check_choice("sampler", self.sampler, tuple(SAMPLERS))

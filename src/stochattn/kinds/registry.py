@@ -21,7 +21,7 @@ from threading import RLock
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.checks import suggestion
+from .._backend.checks import suggest_names
 from .codec import Codec, Items
 from .kind import AnyKind, Kind
 from .options import InputError
@@ -113,7 +113,7 @@ def kind_names() -> tuple[str, ...]:
 def kind_of(name: str) -> AnyKind:
     """The kind of that name."""
     if name not in kind_names():
-        like = suggestion(str(name), kind_names())
+        like = suggest_names(str(name), kind_names())
         raise InputError(f"kind must be one of {', '.join(kind_names())}; got {name!r}. {like}".rstrip())
     if name in _REGISTERED:
         return _REGISTERED[name]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.checks import count, path_of, positive, require_truth
-from .._backend.parallel import checked_jobs
+from .._backend.checks import check_count, check_path, check_positive, require_truth
+from .._backend.parallel import check_jobs
 from .._backend.random import SeedLike, seed_of
-from ..core.conditioning import chosen
+from ..core.conditioning import selection_mask
 from ..core.memory import FilePath
 from ..core.metrics import cosine_novelty
 from ..kinds.codec import Batch, Codec, Conditioned, Items
@@ -50,7 +50,7 @@ def selected(synth: _Weighted, selection: Any, verb: str) -> Array:
     """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
     names, labels = np.asarray(selection), synth.codec.labels
     if names.dtype.kind != "U":
-        found = chosen(names, synth.codec.K, "selection", "stored items")
+        found = selection_mask(names, synth.codec.K, "selection", "stored items")
     elif labels is None:
         raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
     else:
@@ -166,7 +166,7 @@ class Synthesizer:
         rng:    a seed, or a numpy or torch Generator. The first m of n are the m items that a shorter call gives.
         n_jobs: workers, with the same result: -1 for one per core, None for this process or `joblib.parallel_config`
         """
-        return self.codec.to_user(self.sample_items(count("n", n), seed_of(rng), checked_jobs(n_jobs)))
+        return self.codec.to_user(self.sample_items(check_count("n", n), seed_of(rng), check_jobs(n_jobs)))
 
     def sample_items(self, n: int, seed: int, n_jobs: int | None = None) -> Items:
         """n new items, as the codec holds them."""
@@ -245,7 +245,7 @@ class Synthesizer:
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
-        ratio = positive("ratio", ratio, "It multiplies how often the selected items count.")
+        ratio = check_positive("ratio", ratio, "It multiplies how often the selected items count.")
         ratios = np.where(selected(self, selection, "selects"), ratio, 1.0)
         return drawing.sharing_fit(self, replace(self, weights=self.weights * ratios, resolved={}))
 
@@ -269,7 +269,7 @@ class Synthesizer:
         """
         from ..evaluation import split_half_validation
 
-        return split_half_validation(self, count("n", n), seed_of(rng), n_jobs=checked_jobs(n_jobs))
+        return split_half_validation(self, check_count("n", n), seed_of(rng), n_jobs=check_jobs(n_jobs))
 
     def explore(self) -> object:
         """What a notebook shows as a live page: a slider from recall to generation, conditions, new items, plots."""
@@ -290,10 +290,16 @@ class Synthesizer:
         """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
         from ..report import write_report
 
-        jobs = checked_jobs(n_jobs)
+        jobs = check_jobs(n_jobs)
         return Path(
             write_report(
-                self, path_of("path", path), count("n", n), seed_of(rng), quick=quick, replace=replace, n_jobs=jobs
+                self,
+                check_path("path", path),
+                check_count("n", n),
+                seed_of(rng),
+                quick=quick,
+                replace=replace,
+                n_jobs=jobs,
             )
         )
 
@@ -309,13 +315,13 @@ class Synthesizer:
         scheduler: str | None = None,
     ) -> RunSummary:
         """Write n new items to a file, or as a folder of parts by the workers of a Dask scheduler; the summary."""
-        path_of("path", path)
-        given, jobs = (count("n", n), seed_of(rng), os.fspath(path), format), checked_jobs(n_jobs)
+        check_path("path", path)
+        given, jobs = (check_count("n", n), seed_of(rng), os.fspath(path), format), check_jobs(n_jobs)
         return write_samples(self, *given, replace=replace, n_jobs=jobs, scheduler=scheduler)
 
     def save(self, path: FilePath, *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
-        saving.save(self, path_of("path", path), replace)
+        saving.save(self, check_path("path", path), replace)
 
     def __repr__(self) -> str:
         tried = self.trial is not None and (self.trial.known is not None or "record" in vars(self.trial))
@@ -353,7 +359,7 @@ def fit(
     >>> sa.fit(patients).condition(age=30).sample(3, rng=0).age.tolist()
     [30, 30, 30]
     """
-    jobs = checked_jobs(n_jobs)
+    jobs = check_jobs(n_jobs)
     require_truth("trial", trial)
     found = kind_for(source, kind)
     known = [one.name for one in fields(found.codec_options)]  # some have no help text, and are for Python only
@@ -376,4 +382,4 @@ def load(path: FilePath) -> Synthesizer:
     >>> again
     Synthesizer(3 sequences, generator='latent')
     """
-    return Synthesizer(**saving.load(path_of("path", path)))
+    return Synthesizer(**saving.load(check_path("path", path)))

@@ -79,7 +79,7 @@ def delimiter_of(text: str) -> str:
 
     Names, times and sentences have spaces, so that a space delimits only where nothing else does.
     """
-    sample = text[:MAX_SAMPLE].splitlines()[:50]  # equivalent: a line more or less shows the same delimiter
+    sample = text[:MAX_SAMPLE].splitlines()[:50]
 
     def cut(delimiter: str) -> tuple[bool, int]:
         try:

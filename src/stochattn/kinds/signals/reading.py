@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..._backend.array_files import ArrayFileError, ArrayHeader, named_texts, npz_headers, read_npy, read_npz
+from ..._backend.array_files import ArrayFileError, ArrayHeader, named_strings, npz_headers, read_npy, read_npz
 from ..._backend.arrays import Array, ArrayLike, to_numpy
-from ..._backend.checks import count
+from ..._backend.checks import check_count
 from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError, option
 from ..comparison import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness
@@ -62,7 +62,7 @@ class SignalOptions:
     def __post_init__(self) -> None:
         for name, least in (("length", 1), ("resample", MIN_POINTS), ("window", MIN_POINTS)):
             if (value := getattr(self, name)) is not None:
-                count(name, value, least)
+                check_count(name, value, least)
         if self.length is not None and self.resample is not None:
             raise InputError(f"length and resample must not both be given; got {self.length} and {self.resample}.")
 
@@ -238,8 +238,8 @@ def _array_file(path: Path) -> Found:
         raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
     found = _of_shape(arrays[name], f"{path}, array {name!r}")
     n, C = found.signals.shape[:2]
-    ids, labels = named_texts(arrays, ID_NAMES, n) or found.ids, named_texts(arrays, LABEL_NAMES, n)
-    return replace(found, ids=ids, labels=labels, channels=named_texts(arrays, ("channels",), C) or found.channels)
+    ids, labels = named_strings(arrays, ID_NAMES, n) or found.ids, named_strings(arrays, LABEL_NAMES, n)
+    return replace(found, ids=ids, labels=labels, channels=named_strings(arrays, ("channels",), C) or found.channels)
 
 
 def _which(headers: dict[str, ArrayHeader], path: Path) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import choice, suggestion
+from ...._backend.checks import check_flag, suggest_names
 from ... import lazy_pandas as pd
 from ...delimited.notations import TextNotation, notation_of
 from ...delimited.numbers import example_of
@@ -285,7 +285,7 @@ FREE: Limits = (None, None)
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """InputError for a value that is not one of the choices."""
     if value not in choices:
-        like = suggestion(str(value), choices)
+        like = suggest_names(str(value), choices)
         raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}. {like}".rstrip())
 
 
@@ -329,7 +329,7 @@ class TableOptions:
                 raise InputError(f"{name} must map names of columns, such as {name}={example}; got {value!r}.")
         if self.label is not None and not isinstance(self.label, str):
             raise InputError(f"label must be the name of a column; got {self.label!r}. Pass {str(self.label)!r}.")
-        choice("header", self.header)
+        check_flag("header", self.header)
         for name, type in self.columns.items():
             require_choice(f"columns: the type of {name!r}", type, TYPES)
         if self.constraints is not None and (
@@ -476,7 +476,7 @@ def _infer(
         return ColumnType.BOOLEAN, ""
     if present.dtype.kind in "iuf":
         return _infer_numbers(present, distinct, label)
-    counts = present.counts if present.dtype.name == "str" else count_texts(present.objects)  # equivalent: both agree
+    counts = present.counts if present.dtype.name == "str" else count_texts(present.objects)
     if distinct == 2 and {text.lower() for text in counts} in TRUTHS:
         return ColumnType.BOOLEAN, ""
     if present.dtype.name == "category":
@@ -557,7 +557,7 @@ def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
     asked_for = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
     for argument, asked, known in asked_for:
         for name in sorted(set(asked) - set(known), key=str):
-            offered = f"{suggestion(name, known)}The table has {listed(known)}."
+            offered = f"{suggest_names(name, known)}The table has {listed(known)}."
             raise InputError(f"{where}{argument}: there is no column {name!r}. {offered}")
     unasked = [name for name in names if name not in options.columns]  # a codec of fewer rows has all columns
     nameless = [name for name in unasked if not name.strip() and frame[name].isna().all()]
@@ -602,7 +602,7 @@ def _non_empty(frame: pd.DataFrame) -> Array:
     found = np.zeros(len(frame), dtype=bool)
     for place in range(frame.shape[1]):
         found |= ~Cells.of(frame.iloc[:, place]).missing
-        if found.all():  # equivalent: only saves time
+        if found.all():
             break
     return found
 
