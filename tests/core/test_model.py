@@ -170,7 +170,11 @@ def test_it_warns_if_norms_dominate():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"beta": "hot"}, ValueError, "beta must be one of 'natural', 'inflection', 'knee', 'leave_one_out'"),
+        (
+            {"beta": "hot"},
+            ValueError,
+            "beta must be a number or one of 'natural', 'inflection', 'knee', 'leave_one_out'",
+        ),
         ({"beta": 0}, ValueError, "beta must be a positive"),
         ({"beta": None}, TypeError, "beta must be a number"),
         ({"beta": 3.0, "novelty": 0.1}, ValueError, "beta and novelty must not both"),

@@ -124,6 +124,14 @@ def test_data_that_cannot_be_fitted_is_an_error(tmp_path):
     (tmp_path / "a.xyz").write_text("")
     with pytest.raises(InputError, match=r"a\.xyz: the kind of data is not recognised by the extension '.xyz'"):
         sa.fit(tmp_path / "a.xyz")
+    (tmp_path / "a").write_text("")
+    with pytest.raises(InputError, match="the kind of data is not recognised because the name has no extension"):
+        sa.fit(tmp_path / "a")
+    for kind in ("image", "signals"):
+        with pytest.raises(InputError, match="a has no extension: name"):
+            sa.fit(tmp_path / "a", kind)
+    with pytest.raises(TypeError, match="trial must be True or False; got 'no'"):
+        sa.fit(frame(), trial="no")
     (tmp_path / "a.csv.gz").write_bytes(b"\x1f\x8b")
     with pytest.raises(InputError, match=r"a\.csv\.gz is compressed: unpack it"):
         sa.fit(tmp_path / "a.csv.gz")
@@ -353,7 +361,10 @@ def test_names_are_listed_without_loading_modules():
     ("options", "message"),
     [
         ({"beta": -1}, "beta must be a positive, finite number; got -1"),
-        ({"beta": "hot"}, "beta must be one of 'natural', 'inflection', 'knee', 'leave-one-out'; got 'hot'"),
+        (
+            {"beta": "hot"},
+            "beta must be a number or one of 'natural', 'inflection', 'knee', 'leave-one-out'; got 'hot'",
+        ),
         ({"novelty": 0.0}, "novelty must be a positive, finite number; got 0.0"),
         ({"beta": 2.0, "novelty": 0.1}, "beta and novelty must not both be given"),
         ({"sampler": "fast"}, "sampler must be one of 'exact', .*; got 'fast'"),

@@ -89,10 +89,11 @@ def check_path(name: str, value: object) -> Path:
         raise TypeError(f"{name} must be the path of a file, such as 'new.csv'; got {value!r}.") from None
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+def check_choice(name: str, value: object, choices: tuple[str, ...], alternative: str = "") -> str:
+    """The value, which must be among choices; `alternative` names what else is allowed, such as "a number or "."""
     if value not in choices:
-        like = suggest_names(str(value), choices)
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}. {like}".rstrip())
+        rule = f"{name} must be {alternative}one of {', '.join(map(repr, choices))}"
+        raise ValueError(f"{rule}; got {value!r}. {suggest_names(str(value), choices)}".rstrip())
     return str(value)
 
 
@@ -103,6 +104,12 @@ def suggest_names(wanted: str, names: Sequence[str]) -> str:
     spelt = {name.casefold(): name for name in reversed(names)}
     similar = [spelt[name] for name in get_close_matches(wanted.casefold(), list(spelt), n=3)]
     return f"Did you mean {' or '.join(map(repr, similar))}? " if similar else ""
+
+
+def check_boolean(name: str, value: object) -> None:
+    """TypeError unless the value is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {value!r}.")
 
 
 def check_flag(name: str, value: object) -> bool | None:

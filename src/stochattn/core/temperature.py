@@ -83,7 +83,7 @@ def choose(
         return Temperature(for_novelty(bank, novelty, equal_weights=equal_weights), BetaRule.NOVELTY, float(novelty))
     if not isinstance(beta, str):
         return Temperature(check_beta(beta))
-    rule = BetaRule(check_choice("beta", beta, tuple(rule.value for rule in RULES)))
+    rule = BetaRule(check_choice("beta", beta, tuple(rule.value for rule in RULES), "a number or "))
     return Temperature(by_rule(bank, rule, equal_weights=equal_weights), rule)
 
 

@@ -181,10 +181,16 @@ def roughness(lines: Array) -> float:
     lines = np.asarray(lines[spaced_indices(len(lines), MAX_LINES)], dtype=np.float64)
     if lines.shape[1] < MIN_POINTS:
         return float("nan")
+    of_each = _roughness_of_each(lines)
+    return float(np.median(of_each)) if len(of_each) >= MIN_LINES else float("nan")
+
+
+def _roughness_of_each(lines: Array) -> Array:
+    """The roughness of each line (n, points) that varies."""
     variances = lines.var(1)
     steps = np.square(np.diff(lines, axis=1)).mean(1) / 2
     varying = variances > 0
-    return float(np.median(steps[varying] / variances[varying])) if varying.sum() >= MIN_LINES else float("nan")
+    return np.asarray(steps[varying] / variances[varying])
 
 
 def rows_are_smooth(matrix: Array, limit: float = MAX_ROUGHNESS) -> bool:
@@ -198,3 +204,8 @@ def rows_are_smooth(matrix: Array, limit: float = MAX_ROUGHNESS) -> bool:
 def columns_are_smooth(matrix: Array) -> bool:
     """The same of columns, within a narrower limit: rows of a table may be sorted, and those of signals are not."""
     return rows_are_smooth(matrix.T, MAX_ROUGHNESS_OF_COLUMNS)
+
+
+def columns_are_all_smooth(matrix: Array) -> bool:
+    """Whether each column of a matrix (n, p) of finite numbers is as smooth, whatever its rows are."""
+    return bool((_roughness_of_each(matrix.T) < MAX_ROUGHNESS_OF_COLUMNS).all())

@@ -39,6 +39,11 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + more
 
 
+def describe_extension(extension: str) -> str:
+    """What a message says about the extension of a file."""
+    return f"has the extension {extension!r}" if extension else "has no extension"
+
+
 class Knob(NamedTuple):
     """That an option moves a generator between recall and generation, and how a slider shows it.
 
@@ -175,7 +180,8 @@ class HopfieldOptions:
         if isinstance(self.beta, str):
             from ..core.temperature import RULES
 
-            check_choice("beta", self.beta.replace("_", "-"), tuple(rule.value.replace("_", "-") for rule in RULES))
+            names = tuple(rule.value.replace("_", "-") for rule in RULES)
+            check_choice("beta", self.beta.replace("_", "-"), names, "a number or ")
         elif self.beta is not None:
             check_beta(self.beta)
         if self.novelty is not None:

@@ -155,8 +155,9 @@ def kind_for(source: object, name: str | None = None) -> AnyKind:
         raise InputError(f"the kind of data is not recognised from {source_type}: pass kind=, one of {names}.")
     if path.suffix.lower() in COMPRESSED:
         raise InputError(f"{path} is compressed: unpack it, and name the file or the folder that was in it.")
+    sign = f"by the extension {path.suffix!r}" if path.suffix else "because the name has no extension"
     formats = "; ".join(described.inputs for described in descriptions() if described.inputs)
     raise InputError(
-        f"{path}: the kind of data is not recognised by the extension {path.suffix!r}. If its format is read, "
+        f"{path}: the kind of data is not recognised {sign}. If its format is read, "
         f"name the kind, one of {names}; else save it in one of these: {formats}."
     )

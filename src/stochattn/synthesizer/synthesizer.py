@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.checks import check_count, check_path, check_positive
+from .._backend.checks import check_boolean, check_count, check_path, check_positive
 from .._backend.parallel import check_jobs
 from .._backend.random import SeedLike, seed_of
 from ..core.conditioning import selection_mask
@@ -366,6 +366,7 @@ def fit(
     [30, 30, 30]
     """
     jobs = check_jobs(n_jobs)
+    check_boolean("trial", trial)
     data_kind = kind_for(source, kind)
     names = [field.name for field in fields(data_kind.codec_options)]  # some have no help text, and are for Python only
     reading = data_kind.codec_options(**{name: options.pop(name) for name in names if name in options})

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from command_runner import refused
 from stochattn.kinds import InputError
 from stochattn.kinds.delimited.notations import notation_of
 from stochattn.kinds.delimited.numbers import Notation, NumberForm
@@ -64,6 +65,15 @@ def test_lines_that_end_early_are_missing_cells_of_texts_and_errors_of_tables(tm
     for read in (read_table, read_texts):
         with pytest.raises(InputError, match="line 2: has 3 values where the first line has 2"):
             read(path)
+
+
+def test_lines_of_numbers_that_differ_in_length_may_be_signals(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("0.5,1.5,2.5\n0.5,1.5\n0.5,1.5,2.5\n")
+    remedy = "If each line is a signal, pass --kind signals and --length N or --resample N."
+    assert refused("inspect", path).endswith(remedy)
+    path.write_text("a,b,c\n0.5,1.5\n0.5,1.5,2.5\n")
+    assert "signal" not in refused("inspect", path)
 
 
 def test_parquet_keeps_its_types_and_its_index_becomes_a_column(tmp_path):

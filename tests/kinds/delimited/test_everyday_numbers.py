@@ -317,6 +317,34 @@ def test_limits_of_detection_are_as_frequent_as_they_were_and_nothing_is_measure
     assert half.sample(20, rng=0)["crp"].astype(float).between(0.1, 5).all()
 
 
+@pytest.mark.parametrize(
+    ("written", "digits"),
+    [(lambda x, i: repr(x), 1), (lambda x, i: f"{x:.2f}" if i % 3 else f"{x:g}", 0), (lambda x, i: f"{x:g}", 0)],
+    ids=["as Python writes", "padded or not", "as R writes"],
+)
+def test_limits_stand_beside_numbers_of_several_decimals(written, digits, tmp_path):
+    measured = [float(x) for x in [1.0, 2.0, 0.59, 1.5, *random(3).gamma(2, 1, 196).round(2)]]
+    cells = ["<0.2" if x < 0.2 else written(x, i) for i, x in enumerate(measured)]
+    pd.DataFrame({"crp": cells, "age": random(4).integers(20, 80, 200)}).to_csv(tmp_path / "a.csv", index=False)
+    for source in (tmp_path / "a.csv", pd.read_csv(tmp_path / "a.csv")):
+        synth = sa.fit(source)
+        assert dict(synth.kind.column_types(synth.codec))["crp"] == "numeric"
+        new = synth.sample(800, rng=0)["crp"]
+        assert (new == "<0.2").mean() == pytest.approx(np.mean(np.less(measured, 0.2)), abs=0.02)
+        numbers = new[new != "<0.2"]
+        assert numbers.astype(float).min() >= 0.2
+        assert all(len(cell.partition(".")[2]) >= digits for cell in numbers)
+        stored = synth.codec.decode(synth.codec.encode(synth.codec.stored), np.arange(200))["crp"]
+        assert [float(cell) for cell in stored if cell != "<0.2"] == [x for x in measured if x >= 0.2]
+
+
+def test_numbers_with_a_zero_at_the_end_are_padded(tmp_path):
+    cells = [f"{x:.2f}" if i % 3 else f"{x:.2f}7" for i, x in enumerate(random(0).normal(5, 2, N))]
+    pd.DataFrame({"x": [*cells, "3.10"], "y": range(N + 1)}).to_csv(tmp_path / "a.csv", index=False)
+    works("sample", tmp_path / "a.csv", "-n", 9, "--condition", "x=4", "-o", tmp_path / "new.csv")
+    assert {line.partition(",")[0] for line in (tmp_path / "new.csv").read_text().splitlines()[1:]} == {"4.00"}
+
+
 def test_versions_are_not_numbers_and_times_have_conditions(tmp_path):
     rng, n = random(3), 60
     frame = pd.DataFrame(
@@ -329,6 +357,8 @@ def test_versions_are_not_numbers_and_times_have_conditions(tmp_path):
     synth = sa.fit(tmp_path / "a.csv")
     assert set(synth.sample(90, rng=0)["version"]) == {"3.9", "3.10", "3.11"}
     assert synth.condition("08:00<=start<09:30").sample(40, rng=0)["start"].between("08:00", "09:29").all()
+    texts = pd.DataFrame({"needs": rng.choice(["3.0", "3.9", "3.11"], n), "x": rng.normal(size=n)})
+    assert dict(sa.fit(texts).kind.column_types(sa.fit(texts).codec))["needs"] == "category"
     with pytest.raises(InputError, match="column holds times, and this is not one"):
         synth.condition(start="soon")
 

@@ -222,6 +222,8 @@ def test_bad_options_are_errors():
         ({"columns": {"age": "number"}}, "^columns: the type of 'age' must be one of .*; got 'number'"),
         ({"columns": {"height": "numeric"}}, "^columns: there is no column 'height'. .*'weight'"),
         ({"columns": {"height": "drop"}}, "^columns: there is no column 'height'. .*'weight'"),
+        ({"columns": {3: "drop", "height": "drop"}}, "^columns: there is no column 3. The table has patient, age"),
+        ({"ranges": {3: (0, None)}}, "^ranges: there is no column 3. The table has patient, age"),
         ({"columns": {"smoker": "drop"}, "label": "smoker"}, "^label: there is no column 'smoker'"),
         ({"label": "class"}, "^label: there is no column 'class'. The table has patient, age"),
         ({"ranges": {"ages": (0, None)}}, "^ranges: there is no column 'ages'. Did you mean 'age'"),

@@ -53,6 +53,28 @@ def test_a_table_with_dates_notes_that_it_may_be_a_history(tmp_path):
     assert not any("price history" in note for note in sa.fit(write_table(path)).notes)
 
 
+def test_a_table_whose_consecutive_rows_are_alike_notes_that_it_may_be_a_recording(tmp_path):
+    rng, time = np.random.default_rng(0), np.arange(300)
+    wave = (np.sin(time / 7) + rng.normal(0, 0.1, 300)).round(3)
+    noted = (
+        "consecutive rows are alike, as the points of a recording are. If it is one, pass kind='signals' and window=N"
+    )
+    for columns, is_noted in (
+        ({"voltage": wave}, True),
+        ({"time": time, "voltage": wave, "current": np.roll(wave, 9)}, True),
+        ({"voltage": wave[:150]}, False),
+        ({"voltage": wave, "noise": rng.normal(size=300)}, False),
+        ({"voltage": wave, "channel": "a"}, False),
+        ({"sorted": np.sort(wave)}, False),
+    ):
+        frame = pd.DataFrame(columns)
+        frame.to_csv(tmp_path / "a.csv", index=False)
+        for source in (frame, tmp_path / "a.csv"):
+            assert any(noted in note for note in sa.fit(source, trial=False).codec.notes) == is_noted, columns
+    pd.DataFrame({"voltage": wave}).to_csv(tmp_path / "a.csv", index=False)
+    assert not any("recording" in note for note in sa.fit(tmp_path / "a.csv", kind="table", trial=False).codec.notes)
+
+
 def test_typed_values_and_texts_give_the_same_conditions(tmp_path):
     synth = sa.fit(write_table(tmp_path / "t.csv"))
     typed = synth.condition(age=40, seen=pd.Timestamp("2021-03-01"), smoker=True)

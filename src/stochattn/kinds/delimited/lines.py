@@ -115,6 +115,8 @@ def rows_of(
         if len(row) != n_cells:
             found_here = f"has {with_count(len(row), 'value', 'values')} where the first line has {n_cells}"
             remedy = f"Give every line the same number of values (delimiter {delimiter!r})."
+            if len(rows) > 1 and all(kind_of_cell(cell) == "number" for row in rows[:MAX_ROWS] for cell in row):
+                remedy += " If each line is a signal, pass kind='signals' and length=N or resample=N."
             raise InputError(f"{path}, line {line}: {found_here}. {remedy}")
     return rows, lines, remarks
 

@@ -345,11 +345,11 @@ def number_notation(cells: Sequence[str]) -> Notation | None:
     return None
 
 
-def _plain_notation(cells: Sequence[str]) -> Notation | None:
-    """The notation of plain numbers (n,) with a decimal point; None for other texts."""
+def _plain_notation(cells: Sequence[str], by_zeros: bool = True) -> Notation | None:
+    """The notation of plain numbers (n,) with a decimal point; None for other texts. by_zeros as in `padding_of`."""
     if not all(re.fullmatch(NUMBER, cell) and "," not in cell and not re.match(r"[-+]?0\d", cell) for cell in cells):
         return None
-    return Notation(".", None, padding_of(cells, "."))
+    return Notation(".", None, padding_of(cells, ".", by_zeros))
 
 
 FAMILIES: tuple[Callable[[Sequence[str]], TextNotation | None], ...] = (
@@ -375,17 +375,19 @@ def notation_of(cells: Sequence[str]) -> TextNotation | None:
         if notation is not None and all(_is_kept(notation, cell) for cell in cells):
             return notation
     if (notation := number_notation(cells)) is None and "." in "".join(cells):  # whole numbers may be names, as 10115
-        notation = _plain_notation(cells)
+        notation = _plain_notation(cells, by_zeros=False)  # 3.0, 3.9 and 3.11 are versions
         return notation if notation is not None and all(_is_kept(notation, cell) for cell in cells) else None
     return notation
 
 
 def _is_kept(notation: TextNotation, cell: str) -> bool:
-    """Whether a cell is written back as it stands, or as another text of the same limit: < 0.5 for <0.50."""
+    """Whether a cell is written back as it stands, or beside limits as another text of its number: 1.5 for 1.50."""
     number = notation.number(cell)
     if not math.isfinite(number):
         return False
-    return notation.written(number) == cell or _sign(notation.labels.get(number, "")) == _sign(cell) != ""
+    if notation.written(number) == cell:
+        return True
+    return bool(notation.labels) and _sign(notation.labels.get(number, "")) == _sign(cell)
 
 
 def _sign(cell: str) -> str:

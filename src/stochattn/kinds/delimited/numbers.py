@@ -293,7 +293,8 @@ def plain_numbers(cells: Sequence[str], decimal: str) -> PlainNumbers | None:
     ends, points = (np.flatnonzero(letters == ord(one)) for one in "\n.")
     decimals = ends - points - 1 if len(points) == len(ends) else np.zeros(1, dtype=np.intp)
     if decimals[0] == 0 or (decimals != decimals[0]).any():
-        return PlainNumbers(np.array(list(map(float, cells))), common_decimals(decimals))
+        padded = common_decimals(decimals, letters[ends - 1] == ord("0")) if len(decimals) == len(ends) else 0
+        return PlainNumbers(np.array(list(map(float, cells))), padded)
     # Both numbers are exact, so that this is the float nearest to the decimal number, in a fifth of the time.
     values = _whole_numbers(text.replace(".", "")) / 10.0 ** int(decimals[0])
     for zero in np.flatnonzero(values == 0).tolist():
@@ -305,18 +306,27 @@ def _whole_numbers(text: str) -> Array:
     return np.fromstring(text, dtype=np.int64, sep="\n")
 
 
-def common_decimals(decimals: Array) -> int:
-    """The decimals that numbers are padded to, of which each has so many (n,); 0 where too many have more of them."""
+def common_decimals(decimals: Array, ends_in_zero: Array) -> int:
+    """The decimals that numbers are padded to, of which each has so many (n,); 0 where too many have more of them.
+
+    1.0 beside 0.59 is padded to one decimal, and 1.10 beside 0.591 to two: the zero at the end shows it.
+    """
     if not len(decimals):
         return 0
     least = int(decimals.min())
-    return least if np.count_nonzero(decimals == least) >= MIN_PADDED * len(decimals) else 0
+    is_least = decimals == least
+    return least if np.count_nonzero(is_least) >= MIN_PADDED * len(decimals) or (is_least & ends_in_zero).any() else 0
 
 
-def padding_of(cells: Sequence[str], decimal: str) -> int:
-    """How many decimals numbers are padded to; 0 where a number with fewer of them shows that they are not."""
+def padding_of(cells: Sequence[str], decimal: str, by_zeros: bool = True) -> int:
+    """How many decimals numbers are padded to; 0 where a number with fewer of them shows that they are not.
+
+    by_zeros: whether a zero at the end of one number shows it
+    """
     decimals = [
         len(cell) - 1 - cell.rfind(decimal) if decimal in cell and cell[-1].isdigit() and "e" not in cell.lower() else 0
         for cell in cells
     ]
-    return common_decimals(np.array(decimals))
+    return common_decimals(
+        np.array(decimals), np.array([by_zeros and cell.endswith("0") for cell in cells], dtype=bool)
+    )

@@ -20,7 +20,7 @@ from ..._backend.arrays import Array, ArrayLike
 from ..._backend.checks import first_line
 from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError
-from ..options import with_count
+from ..options import describe_extension, with_count
 from ..summary import SUMMARY
 from .codec import CONTACT_SHEET, NEW_NAME, SHAPES, TABLE, ImageCodec, as_levels
 from .description import PICTURE_EXTENSIONS
@@ -233,7 +233,7 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
     if not path.exists():
         raise InputError(f"{path} does not exist: {_SOURCES}.")
     if extension not in (".npz", ".npy") and not path.is_dir():
-        found = "is one picture" if extension in PICTURE_EXTENSIONS else f"has the extension {extension!r}"
+        found = "is one picture" if extension in PICTURE_EXTENSIONS else describe_extension(extension)
         raise InputError(f"{path} {found}: {_SOURCES}.")
     arrays, name = _load_arrays(path)
     images, notes = as_levels(arrays[name], f"{path}, array {name!r}" if len(arrays) > 1 else str(path), rescale)

@@ -376,9 +376,15 @@ def _load(path: Path) -> tuple[Array, int, int]:
             C, width, rate, n = file.getparams()[:4]
             content = file.readframes(n)
     except (wave.Error, EOFError, OSError, RuntimeError) as error:
-        cause = str(error) or "it is truncated"
-        if cause.startswith("unknown format"):
-            cause = "its values are compressed or floating-point numbers"
+        if isinstance(error, wave.Error):
+            is_compressed = str(error).startswith("unknown format")
+            cause = (
+                "its values are compressed or floating-point numbers"
+                if is_compressed
+                else "it is damaged or no WAV file"
+            )
+        else:
+            cause = getattr(error, "strerror", None) or "it is truncated"
         raise InputError(
             f"{path} cannot be read as PCM WAV ({cause}): convert it to 16-bit PCM, or remove it."
         ) from None

@@ -15,6 +15,7 @@ from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError
 from ..comparison import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness
 from ..delimited import EXTENSIONS as DELIMITED
+from ..options import describe_extension
 from .codec import RawSignals, SignalCodec
 from .description import MIN_POINTS, SignalOptions
 from .formats import read_csv, read_ts, read_wav_file, read_wav_folder
@@ -66,7 +67,7 @@ def read_signals(
         return read_ts(path)
     if extension in DELIMITED:
         return read_csv(path, None if label == NONE else label, like, recording=recording, sheet=sheet)
-    raise InputError(f"{path} has the extension {extension!r}: name {SOURCES}.")
+    raise InputError(f"{path} {describe_extension(extension)}: name {SOURCES}.")
 
 
 def convert_array(data: ArrayLike | Sequence[ArrayLike]) -> RawSignals:
@@ -169,8 +170,8 @@ def _require_signals(signals: Array, where: str) -> None:
         raise InputError(f"{where}: signals have {T} points, and at least {MIN_POINTS} are needed: pass longer ones.")
     largest = float(np.nan_to_num(np.abs(signals), nan=1, posinf=1).max())
     if largest and not MIN_SIZE < largest < MAX_SIZE:
-        rule = f"{where}: squares of values of size {largest:.3g} are beyond the range of floating-point numbers"
-        raise InputError(f"{rule}. Write the values in another unit.")
+        rule = f"{where}: the largest value is {largest:.3g}, and must lie between {MIN_SIZE:g} and {MAX_SIZE:g}"
+        raise InputError(f"{rule}, so that sums of squares are finite. Write the values in another unit.")
     if not np.isfinite(signals).all():
         k, c, t = np.argwhere(~np.isfinite(signals))[0]
         at = f"signal {k + 1} has {signals[k, c, t]:g} at point {t + 1}" + (f" of channel {c + 1}" if C > 1 else "")

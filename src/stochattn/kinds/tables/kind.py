@@ -20,7 +20,7 @@ from ..._backend.state import Plain
 from ...core.memory import are_columns_memories
 from .. import lazy_pandas as pd
 from ..codec import ZARR, Format, Settings, Writer
-from ..comparison import columns_are_smooth, rows_are_smooth
+from ..comparison import columns_are_all_smooth, columns_are_smooth, rows_are_smooth
 from ..controls import ChoiceControl, Control, RangeControl
 from ..delimited import COMMAS, PARQUET, TABS
 from ..delimited.cells import Style
@@ -134,6 +134,12 @@ MEMORIES_NOTE = (
     "read as a table of {} rows and {} columns, but the columns have length 1, as the memories of the paper have. If "
     "the array is d × K, pass transpose=True"
 )
+RECORDING_NOTE = (
+    "read as a table, whose rows are drawn independently, but consecutive rows are alike, as the points of a recording "
+    "are. If it is one, pass kind='signals' and window=N, the points of a signal"
+)
+MIN_RECORDED = 200
+"""Rows, from which on a table may be a recording."""
 
 
 def _labels(codec: TableCodec, items: pd.DataFrame) -> Array:
@@ -189,18 +195,17 @@ class TableKind(TableDescription, Kind["TableCodec"]):
             note = DATED_NOTE
         elif path.suffix.lower() == ".npy" or path.is_dir():  # others have names of columns, as tables have
             note = _note_on_matrix(codec.stored.to_numpy())
-        return replace(codec, notes=(*codec.notes, note)) if note else codec
+        return _add_note(codec, note or _note_on_recording(codec.stored))
 
     def codec_of(self, data: Native | Array, options: TableOptions) -> TableCodec:
         if isinstance(data, np.ndarray):
             codec = TableCodec.fit(matrix_frame(data.T if options.transpose else data), options)
-            note = _note_on_matrix(codec.stored.to_numpy())
-            return replace(codec, notes=(*codec.notes, note)) if note else codec
+            return _add_note(codec, _note_on_matrix(codec.stored.to_numpy()) or _note_on_recording(codec.stored))
         frame, type = pandas_frame(data)
         codec = replace(TableCodec.fit(transposed(frame) if options.transpose else frame, options), frame_type=type)
         dated = frame.shape[1] > 1 and frame.dtypes.iloc[0].kind not in "iufb" and are_dates(frame.iloc[:, 0])
         has_numbers = any(dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:])
-        return replace(codec, notes=(*codec.notes, DATED_NOTE)) if dated and has_numbers else codec
+        return _add_note(codec, DATED_NOTE if dated and has_numbers else _note_on_recording(codec.stored))
 
     def codec_from_state(self, state: dict[str, Any]) -> TableCodec:
         options, style = TableOptions(**state["options"]), Style(**state["style"])
@@ -279,6 +284,22 @@ def _note_on_matrix(matrix: Array) -> str:
         return MEMORIES_NOTE.format(*matrix.shape)
     which = ROWS_NOTE if rows_are_smooth(matrix) else COLUMNS_NOTE if columns_are_smooth(matrix) else ""
     return which.format(*matrix.shape)
+
+
+def _note_on_recording(stored: pd.DataFrame) -> str:
+    """A note where consecutive rows of numbers are alike, but for columns that only rise or fall; else nothing."""
+    if len(stored) < MIN_RECORDED or any(dtype.kind not in "iuf" for dtype in stored.dtypes):
+        return ""
+    columns = stored.to_numpy(dtype=np.float64, na_value=np.nan).T
+    steps = np.diff(columns, axis=1)
+    columns = columns[(steps > 0).any(1) & (steps < 0).any(1)]  # the others may be the time, or what rows are sorted by
+    is_recording = len(columns) and np.isfinite(columns).all() and columns_are_all_smooth(columns.T)
+    return RECORDING_NOTE if is_recording else ""
+
+
+def _add_note(codec: TableCodec, note: str) -> TableCodec:
+    """The codec with one note more, unless it is empty."""
+    return replace(codec, notes=(*codec.notes, note)) if note else codec
 
 
 @dataclass(frozen=True, eq=False)

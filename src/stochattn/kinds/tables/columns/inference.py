@@ -495,7 +495,7 @@ def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
     labels = [] if options.label is None else [options.label]
     asked_for = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
     for argument, asked, offered_names in asked_for:
-        for name in sorted(set(asked) - set(offered_names)):
+        for name in sorted(set(asked) - set(offered_names), key=str):
             offered = f"{suggest_names(name, offered_names)}The table has {listed(offered_names)}."
             raise InputError(f"{where}{argument}: there is no column {name!r}. {offered}")
     unasked = [name for name in names if name not in options.columns]  # a codec of fewer rows has all columns
