@@ -97,12 +97,12 @@ def check_choice(name: str, value: object, choices: tuple[str, ...], alternative
     return str(value)
 
 
-def suggest_names(wanted: str, names: Sequence[str]) -> str:
+def suggest_names(wanted: object, names: Sequence[str]) -> str:
     """A question that offers the most similar names, with a space after it; empty if no name is similar."""
     from difflib import get_close_matches
 
     spelt = {name.casefold(): name for name in reversed(names)}
-    similar = [spelt[name] for name in get_close_matches(wanted.casefold(), list(spelt), n=3)]
+    similar = [spelt[name] for name in get_close_matches(str(wanted).casefold(), list(spelt), n=3)]
     return f"Did you mean {' or '.join(map(repr, similar))}? " if similar else ""
 
 

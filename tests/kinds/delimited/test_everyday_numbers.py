@@ -328,7 +328,7 @@ def test_limits_stand_beside_numbers_of_several_decimals(written, digits, tmp_pa
     pd.DataFrame({"crp": cells, "age": random(4).integers(20, 80, 200)}).to_csv(tmp_path / "a.csv", index=False)
     for source in (tmp_path / "a.csv", pd.read_csv(tmp_path / "a.csv")):
         synth = sa.fit(source)
-        assert dict(synth.kind.column_types(synth.codec))["crp"] == "numeric"
+        assert dict(synth.kind.display.column_types(synth.codec))["crp"] == "numeric"
         new = synth.sample(800, rng=0)["crp"]
         assert (new == "<0.2").mean() == pytest.approx(np.mean(np.less(measured, 0.2)), abs=0.02)
         numbers = new[new != "<0.2"]
@@ -358,7 +358,7 @@ def test_versions_are_not_numbers_and_times_have_conditions(tmp_path):
     assert set(synth.sample(90, rng=0)["version"]) == {"3.9", "3.10", "3.11"}
     assert synth.condition("08:00<=start<09:30").sample(40, rng=0)["start"].between("08:00", "09:29").all()
     texts = pd.DataFrame({"needs": rng.choice(["3.0", "3.9", "3.11"], n), "x": rng.normal(size=n)})
-    assert dict(sa.fit(texts).kind.column_types(sa.fit(texts).codec))["needs"] == "category"
+    assert dict(sa.fit(texts).kind.display.column_types(sa.fit(texts).codec))["needs"] == "category"
     with pytest.raises(InputError, match="column holds times, and this is not one"):
         synth.condition(start="soon")
 
