@@ -26,7 +26,7 @@ from .samplers.exact import draw, draws_in_blocks, whole_blocks
 from .samplers.loop import OnKeep
 from .samplers.plan import Beta
 from .storage.dask import is_dask
-from .storage.mapped import rows_at_a_time, writable, write_rows
+from .storage.mapped import check_output, rows_at_a_time, write_rows
 
 MAX_CHAINS = 2**14  # that are written to a file together: each has a random generator of its own, one kilobyte
 CHAIN_STEPS = 1000  # of the chains that make a sample
@@ -116,7 +116,7 @@ class StochasticAttention:
         n, n_jobs = check_count("n", n), check_jobs(n_jobs)
         check_flag("progress", progress)
         if out is not None:
-            path = writable(out, n * self.d * self.bank.patterns.itemsize, self.bank.source_file, replace)
+            path = check_output(out, n * self.d * self.bank.patterns.itemsize, self.bank.source_file, replace)
             seed = seed_of(rng)
             return write_rows(path, self._blocks(n, seed, n_jobs), (n, self.d), self._facts(seed), progress, replace)
         if self.sampler == "exact":
