@@ -76,13 +76,13 @@ if not TYPE_CHECKING:  # else every misspelt name would have a type
         from importlib import import_module
 
         if name in _MODULES:
-            found = import_module(_MODULES[name], __name__)
+            value = import_module(_MODULES[name], __name__)
         elif name in _HOMES:
-            found = getattr(import_module(_HOMES[name], __name__), name)
+            value = getattr(import_module(_HOMES[name], __name__), name)
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = found
-        return found
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -26,7 +26,7 @@ from .samplers.exact import draw, draws_in_blocks, whole_blocks
 from .samplers.loop import OnKeep
 from .samplers.plan import Beta
 from .storage.dask import is_dask
-from .storage.mapped import rows_at_a_time, writable, write_rows
+from .storage.mapped import check_output, rows_at_a_time, write_rows
 
 MAX_CHAINS = 2**14  # that are written to a file together: each has a random generator of its own, one kilobyte
 CHAIN_STEPS = 1000  # of the chains that make a sample
@@ -107,7 +107,7 @@ class StochasticAttention:
         """n new examples: (n, d), from a bank in a dask.array as a dask.array that draws them when it is computed.
 
         The exact sampler draws them independently. The others run n chains of 1,000 steps, started in equilibrium, and
-        return their last states: independent too, and with that algorithm's own law.
+        return their last states: independent too, and with the stationary distribution of that algorithm.
         out: an .npy file to write them to, block by block, with settings in a .json beside it; a read-only memory map
         of it is returned, which holds the same rows. A file that an earlier call wrote is replaced, and any other only
         with replace=True.
@@ -116,11 +116,11 @@ class StochasticAttention:
         n, n_jobs = check_count("n", n), check_jobs(n_jobs)
         check_flag("progress", progress)
         if out is not None:
-            path = writable(out, n * self.d * self.bank.patterns.itemsize, self.bank.source_file, replace)
+            path = check_output(out, n * self.d * self.bank.patterns.itemsize, self.bank.source_file, replace)
             seed = seed_of(rng)
             return write_rows(path, self._blocks(n, seed, n_jobs), (n, self.d), self._facts(seed), progress, replace)
         if self.sampler == "exact":
-            return self._filled(draw(self.bank, self.beta, n, seed_of(rng), n_threads=n_threads(n_jobs)))
+            return self._fill(draw(self.bank, self.beta, n, seed_of(rng), n_threads=n_threads(n_jobs)))
         return self._last_states(n, rng, progress, n_jobs)
 
     def _last_states(
@@ -137,8 +137,8 @@ class StochasticAttention:
     def _blocks(self, n: int, seed: int, n_jobs: int | None) -> Iterator[Array]:
         size = rows_at_a_time(self.d)
         if self.sampler == "exact":
-            whole = whole_blocks(size, self.bank.d)
-            return map(self._filled, draws_in_blocks(self.bank, self.beta, n, seed, whole, n_threads(n_jobs)))
+            n_rows = whole_blocks(size, self.bank.d)
+            return map(self._fill, draws_in_blocks(self.bank, self.beta, n, seed, n_rows, n_threads(n_jobs)))
         size = min(size, MAX_CHAINS)
         return (self._last_states(min(size, n - begin), seed, False, n_jobs, begin) for begin in range(0, n, size))
 
@@ -162,9 +162,9 @@ class StochasticAttention:
             sampler = self.sampler if sampler is None else sampler
             if np.ndim(start) == 2:
                 options["start"] = self._free(start)
-        filled = (lambda step, x: on_keep(step, self._filled(x))) if callable(on_keep) else on_keep
+        filled = (lambda step, x: on_keep(step, self._fill(x))) if callable(on_keep) else on_keep
         draws = run(self.bank, self.beta if beta is None else beta, sampler=sampler, on_keep=filled, **options)
-        return replace(draws, samples=self._filled(draws.samples), settings=replace(draws.settings, d=self.d))
+        return replace(draws, samples=self._fill(draws.samples), settings=replace(draws.settings, d=self.d))
 
     def log_density(self, xi: ArrayLike) -> Array:
         """log p_beta(xi), normalised, of the free coordinates if others are conditioned; (..., d) -> (...)."""
@@ -176,16 +176,16 @@ class StochasticAttention:
 
     def score(self, xi: ArrayLike) -> Array:
         """∇ log p_beta(xi), zero for conditioned coordinates; (..., d) -> (..., d)."""
-        return self._filled(energy.score(self._free(xi), self.bank, self.beta), 0.0)
+        return self._fill(energy.score(self._free(xi), self.bank, self.beta), 0.0)
 
     def attend(self, xi: ArrayLike, beta: float | None = None, values: ArrayLike | None = None) -> Array:
         """T(xi), at this beta or another (a sharp readout), of memories or other values; (..., d) -> (..., v)."""
         attended = energy.attend(self._free(xi), self.bank, self.beta if beta is None else beta, values)
-        return self._filled(attended) if values is None else attended
+        return self._fill(attended) if values is None else attended
 
     def retrieve(self, xi: ArrayLike, beta: float | None = None) -> Array:
         """The fixed point of attention from xi, with the conditioned values; (..., d) -> (..., d)."""
-        return self._filled(energy.retrieve(self._free(xi), self.bank, self.beta if beta is None else beta))
+        return self._fill(energy.retrieve(self._free(xi), self.bank, self.beta if beta is None else beta))
 
     def subset(self, selection: ArrayLike) -> StochasticAttention:
         """The same model with the selected memories only (booleans or indices)."""
@@ -216,14 +216,14 @@ class StochasticAttention:
         return self._with(temperature=temperature)
 
     def _with(self, **changes: object) -> StochasticAttention:
-        other = copy(self)
-        other.__dict__.update(changes)
-        return other
+        model = copy(self)
+        model.__dict__.update(changes)
+        return model
 
     def _free(self, xi: ArrayLike) -> ArrayLike:
         return xi if self._coordinates is None else self._coordinates.take_free(xi)
 
-    def _filled(self, x: Array, values: float | None = None) -> Array:
+    def _fill(self, x: Array, values: float | None = None) -> Array:
         if self._coordinates is None:
             return x
         if is_dask(x):

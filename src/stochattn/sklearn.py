@@ -42,7 +42,7 @@ class StochasticAttentionDensity(DensityMixin, BaseEstimator):  # type: ignore[m
     def fit(self, X: ArrayLike, y: object = None) -> StochasticAttentionDensity:
         """Store the rows of X (n_samples, n_features) and choose beta."""
         X = validate_data(self, X, dtype=(np.float64, np.float32))
-        # With equal weights the law is translation invariant; near the origin it loses no digits.
+        # With equal weights the density is translation invariant; near the origin it loses no digits.
         self.offset_ = X.mean(0) if self.equal_weights else np.zeros(X.shape[1], X.dtype)
         self.model_ = StochasticAttention(MemoryBank(X - self.offset_), self.beta, equal_weights=self.equal_weights)
         self.beta_ = self.model_.beta

@@ -131,7 +131,7 @@ NOT_OF_A_BANK = {
         "nearest_distances",
         "have_duplicates",
         "k_nearest",
-        "evenly",
+        "spaced_indices",
         "as_rows",
         "rows_in_float64",
     },

@@ -141,7 +141,7 @@ class MemoryBank:
         """The kept memories in that basis: (K_kept, rank)."""
         patterns = self.active.patterns
         if isinstance(patterns, DaskRows):
-            return patterns.projected(to_numpy(self.basis))
+            return patterns.project(to_numpy(self.basis))
         return span_coordinates(patterns, to_numpy(self.basis)) if is_mapped(patterns) else patterns @ self.basis
 
     @cached_property

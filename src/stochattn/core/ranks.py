@@ -119,7 +119,7 @@ class ShardedBank:
         patterns, log_r = self.shard.patterns, self.shard.log_r
         v = 0 if values is None else values.shape[1]
         if xi.requires_grad and torch.is_grad_enabled():
-            xi = self.ranks.replicated(xi)
+            xi = self.ranks.replicate(xi)
         if len(self.shard.kept):
             here = attention(xi, patterns, log_r, beta, values=values, row_stable=row_stable)
         else:

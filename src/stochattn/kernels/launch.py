@@ -78,14 +78,15 @@ def chains(
 ) -> DeviceChains | TiledChains | None:
     """Chains whose program fits the device, or None."""
     small = patterns.shape[1] <= MAX_DIMENSIONS and math.prod(patterns.shape) <= MAX_ENTRIES
-    state, given = patterns.new_zeros(1, patterns.shape[1]), (program, patterns, log_r, alpha, codimension)
-    beta = (float(patterns.norm(dim=1).max()) or 1.0) ** -2  # whose noise is as long as the memories
-    for made in (DeviceChains(*given),) if small else (TiledChains(*given, widest=tile) for tile in (WIDE, NARROW)):
+    state, settings = patterns.new_zeros(1, patterns.shape[1]), (program, patterns, log_r, alpha, codimension)
+    beta = (float(patterns.norm(dim=1).max()) or 1.0) ** -2  # at which noise is as long as the memories
+    tiled = (TiledChains(*settings, widest=tile) for tile in (WIDE, NARROW))
+    for candidate in (DeviceChains(*settings),) if small else tiled:
         try:  # a step, so that every program is compiled
-            made.advance(state, state[:, 0], state[:, 0], (TRIAL_KEY, 0, 0), beta=beta, steps=1)
+            candidate.advance(state, state[:, 0], state[:, 0], (TRIAL_KEY, 0, 0), beta=beta, steps=1)
         except OutOfResources:
             continue
-        return made
+        return candidate
     return None
 
 

@@ -64,9 +64,9 @@ class TiledChains:
         at_once = max(MAX_BYTES // (8 * len(self.memories.high)) // ROWS, 1) * ROWS
         parts = []
         for first in range(0, max(len(xi), 1), at_once):
-            some = slice(first, first + at_once)
+            rows = slice(first, first + at_once)
             here = counters._replace(chain=counters.chain + first)
-            chunk = Chunk(self.memories, self.columns, xi[some], along[some], across[some], here, self.widest)
+            chunk = Chunk(self.memories, self.columns, xi[rows], along[rows], across[rows], here, self.widest)
             with torch.cuda.device_of(xi):
                 if self.program == "ula":
                     chunk.ula(self.alpha, beta * unit**2, steps)
@@ -96,7 +96,7 @@ class Chunk:
         self.u = xi.new_zeros(rows, R)
         self.u[: self.n, : memories.r] = xi / memories.unit
         self.high, self.low = split_float(self.u, 1)
-        self.along, self.across = (_padded(length / memories.unit, rows) for length in (along, across))
+        self.along, self.across = (_pad(length / memories.unit, rows) for length in (along, across))
         self.rejected = torch.zeros(rows, dtype=torch.int32, device=xi.device)
         self.logits, self.total, self.lse = xi.new_empty(rows, K), xi.new_empty(rows), xi.new_empty(rows)
         self.weights = tuple(xi.new_empty((rows, K), dtype=torch.half) for _ in range(2))
@@ -177,7 +177,7 @@ class Chunk:
         return NARROW if width % self.widest.columns else self.widest
 
 
-def _padded(x: Tensor, rows: int) -> Tensor:
+def _pad(x: Tensor, rows: int) -> Tensor:
     out = x.new_zeros(rows)
     out[: len(x)] = x
     return out

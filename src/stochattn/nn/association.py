@@ -1,6 +1,6 @@
-"""The law of a batch of banks as functions of tensors: attention, fixed points, energy, density and exact draws.
+"""The distribution of a batch of banks as functions of tensors: attention, energy, density and exact draws.
 
-Checks of the rows, multiplicities, values and inverse temperatures of one bank or a batch of banks.
+Also the checks of the rows, multiplicities, values and inverse temperatures of one bank or a batch of banks.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Association:
     log_r: Tensor | None = None
     log_mask: Tensor | None = None
 
-    def masked(self, mask: Tensor | None, xi: Tensor) -> Association:
-        """The same banks as states (..., n, d) see them through a mask (..., n, K): True is visible, numbers add."""
+    def with_mask(self, mask: Tensor | None, xi: Tensor) -> Association:
+        """These banks as states (..., n, d) see them through a mask (..., n, K): True is visible, numbers are added."""
         if mask is None:
             return self
         require_mask("mask", mask, "True for a visible memory")
@@ -68,8 +68,8 @@ class Association:
             weights = dropout(self._weights(xi), dropout_p) if dropout_p else self._weights(xi)
             return weights @ (self.patterns if values is None else values).to(xi.dtype)
 
-    def settled(self, xi: Tensor, n_steps: int | None, tolerance: float | None, otherwise: int) -> Tensor:
-        """xi after n_steps of xi ← T(xi); `otherwise` is their number if neither n_steps nor a tolerance is given.
+    def iterate(self, xi: Tensor, n_steps: int | None, tolerance: float | None, otherwise: int) -> Tensor:
+        """xi after n_steps of xi ← T(xi), or `otherwise` steps if neither n_steps nor a tolerance is given.
 
         With a tolerance each state stops on its own, after the first step that is no longer than it. Without n_steps,
         a state that still moves after 1,000 steps gives a warning.
@@ -112,8 +112,8 @@ class Association:
     def draw(self, n: int, generator: torch.Generator | None) -> Tensor:
         """n exact draws of each bank, m_k + ε/√beta with k drawn from r_k exp(beta ‖m_k‖²/2): (*B, n, d).
 
-        Gradients reach patterns, beta and log_r, through the means, the noise and the weights of the mixture: those of
-        an average of any smooth function of the draws are unbiased (see `_transported`).
+        Gradients reach patterns, beta and log_r, through the means, the noise and the weights of the mixture. The
+        gradient of an average of any smooth function of the draws is unbiased (see `_transport`).
         """
         if self.log_mask is not None:
             raise ValueError("draws do not see a mask, which is that of states: set log_r to -inf instead.")
@@ -128,9 +128,9 @@ class Association:
         eps = torch.randn((*shape[:-2], n, shape[-1]), dtype=self.patterns.dtype, **options)
         chosen = self.patterns[k] if len(shape) == 2 else self.patterns.take_along_dim(k.unsqueeze(-1), -2)
         draws = chosen + eps / self.beta[..., None, None].sqrt()
-        return draws + self._transported(draws.detach().double(), shares) if shares.requires_grad else draws
+        return draws + self._transport(draws.detach().double(), shares) if shares.requires_grad else draws
 
-    def _transported(self, x: Tensor, shares: Tensor) -> Tensor:
+    def _transport(self, x: Tensor, shares: Tensor) -> Tensor:
         """Zeros (*B, n, d) whose gradient moves draws x as a change of the weights (*B, K) of the mixture requires.
 
         Let c be the mean of the mixture. N(x; m_k) − N(x; c) = −∇·F_k with F_k = (m_k − c) ∫₀¹ N(x; c + t (m_k − c)) dt
@@ -226,17 +226,19 @@ def check_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLike 
     if 0 in shape:
         raise ValueError(f"patterns must be banks (..., K, d) with at least one row each; got shape {shape}.")
     if log_r is not None and tuple(np.shape(log_r)) not in (shape[:-1], shape[-2:-1]):
-        one = f"({shape[-2]},) or {shape[:-1]}"
-        raise ValueError(f"log_r must have one entry for each memory, shape {one}; got shape {tuple(np.shape(log_r))}.")
+        shapes = f"({shape[-2]},) or {shape[:-1]}"
+        got = tuple(np.shape(log_r))
+        raise ValueError(f"log_r must have one entry for each memory, shape {shapes}; got shape {got}.")
     if values is not None and (np.ndim(values) != len(shape) or tuple(np.shape(values))[:-1] != shape[:-1]):
         rule = f"values must have one row for each memory, shape ({', '.join(map(str, shape[:-1]))}, v)"
         remedy = " Pass values[..., None] for one number per memory." if np.shape(values) == shape[:-1] else ""
         raise ValueError(f"{rule}; got shape {tuple(np.shape(values))}.{remedy}")
-    given = None if log_r is None else log_r if isinstance(log_r, Tensor) else torch.tensor(np.asarray(log_r))
-    flat = None if given is None else given.expand(shape[:-1]).reshape(-1)
-    bank = MemoryBank(_flat(patterns), flat, None if values is None else _flat(values))
-    made = Banks(*(_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values)))
-    batch = Banks(*(None if x is None else x.unflatten(0, shape[:-1]) for x in made))
+    if log_r is not None:
+        logs = log_r if isinstance(log_r, Tensor) else torch.tensor(np.asarray(log_r))
+        log_r = logs.expand(shape[:-1]).reshape(-1)
+    bank = MemoryBank(_flat(patterns), log_r, None if values is None else _flat(values))
+    rows = (_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values))
+    batch = Banks(*(None if x is None else x.unflatten(0, shape[:-1]) for x in rows))
     empty = (batch.log_r == -math.inf).all(-1)
     if empty.any():
         first = tuple(empty.nonzero()[0].tolist())
@@ -247,9 +249,9 @@ def check_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLike 
 def beta_tensor(
     beta: float | str | Tensor, batch: tuple[int, ...], like: Tensor, learn_beta: bool, of: str = "bank"
 ) -> Tensor:
-    """beta as a tensor like another, () or one for each bank of a batch; an nn.Parameter stays what it is.
+    """beta as a tensor like another, () or one for each bank of a batch; an nn.Parameter is returned as it is.
 
-    learn_beta: whether a beta that is not one becomes a parameter; of: what the batch consists of, for the messages
+    learn_beta: whether any other beta becomes a parameter; of: what the batch consists of, for the messages
     """
     if isinstance(beta, Tensor) and not isinstance(beta, nn.Parameter) and beta.requires_grad:
         rule = "beta must be a number or an nn.Parameter"
@@ -263,16 +265,16 @@ def beta_tensor(
         numbers = beta.detach() if isinstance(beta, Tensor) else torch.as_tensor(beta)
         for number in numbers.flatten().tolist():
             check_beta(number)
-        chosen = numbers.to(**kind, copy=True).reshape(batch if fits else ())
+        copied = numbers.to(**kind, copy=True).reshape(batch if fits else ())
     else:
-        chosen = torch.tensor(check_beta(beta.detach() if isinstance(beta, Tensor) else beta), **kind)
+        copied = torch.tensor(check_beta(beta.detach() if isinstance(beta, Tensor) else beta), **kind)
     if isinstance(beta, nn.Parameter):
         return beta
-    return nn.Parameter(chosen) if learn_beta else chosen
+    return nn.Parameter(copied) if learn_beta else copied
 
 
 def register_beta(module: nn.Module, beta: Tensor) -> None:
-    """Make beta a parameter of a module if it is one, and else a buffer."""
+    """Make beta a parameter of a module if it is an nn.Parameter, and a buffer otherwise."""
     if isinstance(beta, nn.Parameter):
         module.register_parameter("beta", beta)
     else:

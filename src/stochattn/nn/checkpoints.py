@@ -1,4 +1,4 @@
-"""Calls that torch.utils.checkpoint repeats in the backward pass, recognised so that they repeat their noise.
+"""Recognizes calls that torch.utils.checkpoint repeats in the backward pass, so that they repeat their noise.
 
 A checkpoint restores the state of torch's default generator before it repeats a forward pass. Each call in a checkpoint
 therefore draws one number of that generator: the repeated call draws the same number, and no other call does.
@@ -89,16 +89,16 @@ class RepeatedCalls(Generic[T]):
                 _refuse_ambiguous()
             if waiting:
                 self._repeated[number] = waiting[0]  # a graph that is retained repeats it again
-            found = self._repeated.get(number)
-            if found is None and number in self._forgotten:
+            value = self._repeated.get(number)
+            if value is None and number in self._forgotten:
                 rule = f"at most {MAX_CALLS:,} calls of a layer in checkpoints may wait for their backward pass"
                 raise RuntimeError(f"{rule}: this one is older and was forgotten. Call backward more often.")
-        if found is None:
+        if value is None:
             torch.set_rng_state(before)
-        return found
+        return value
 
     def supersede(self) -> None:
-        """Forget a call that drew the number which this one would: its repetition will be that of this call."""
+        """Forget the call that drew the number which this call would draw: a repetition will then repeat this call."""
         before = torch.get_rng_state()
         number = _number()
         torch.set_rng_state(before)

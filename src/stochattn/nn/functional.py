@@ -24,7 +24,7 @@ from .noise import (
     states_in_one_launch,
 )
 from .ranks import ShardedMemory
-from .ranks_layers import attended_after_steps
+from .ranks_layers import attend_after_steps
 from .steps import HALF, LangevinSteps, additive, leading_of_keys, require_mask, require_shapes, wide
 
 __all__ = [  # with names that other modules of the layers import from here
@@ -78,16 +78,16 @@ def stochastic_attention(
     >>> stochattn.nn.stochastic_attention(q, k, v, n_steps=5, seed=0).shape
     torch.Size([2, 3])
     """
-    steps_of = partial(LangevinSteps, n_steps, alpha, noise, one_beta(beta, scale), generator)
+    steps_of = partial(LangevinSteps, n_steps, alpha, noise, choose_beta(beta, scale), generator)
     masking = _Masking(attn_mask, is_causal, softcap, sinks)
     if isinstance(key, ShardedMemory) or isinstance(value, ShardedMemory):
         unsupported = {"dropout_p": bool(dropout_p), "seed": seed is not None, **masking.given()}
-        return attended_after_steps(query, key, value, one_beta(beta, scale), steps_of, unsupported, noise_source)
+        return attend_after_steps(query, key, value, choose_beta(beta, scale), steps_of, unsupported, noise_source)
     steps = steps_of()
     require_shapes(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:
         raise ValueError(f"dropout_p must lie between 0 and 1; got {dropout_p!r}.")
-    return _attended(query, key, value, steps, masking, dropout_p, require_seed(seed, generator))
+    return _attend_after_steps(query, key, value, steps, masking, dropout_p, require_seed(seed, generator))
 
 
 def langevin_states(
@@ -114,12 +114,12 @@ def langevin_states(
     >>> stochattn.nn.langevin_states(torch.zeros(2, 4), torch.eye(4), n_steps=5, seed=0).shape
     torch.Size([2, 4])
     """
-    steps = LangevinSteps(n_steps, alpha, noise, one_beta(beta, scale), generator)
+    steps = LangevinSteps(n_steps, alpha, noise, choose_beta(beta, scale), generator)
     require_shapes(query, key, key, attn_mask, is_causal)
     query, groups = _broadcast(query, key)
     if not query.numel() or not key.shape[-2]:
         return wide(query).clone()
-    (key,) = _repeated_heads(groups, key)
+    (key,) = _repeat_heads(groups, key)
     keys, blind = _Masking(attn_mask, is_causal, softcap, sinks).keys(query, key, steps.beta_of(query))
     xi = _final_states(query, keys.wide(), steps, require_seed(seed, generator))
     return xi if blind is None else torch.where(blind, wide(query), xi)
@@ -163,7 +163,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class _Masking:
-    """What changes the logits of an attention, as the user gave it."""
+    """The arguments of the user that change the logits of an attention."""
 
     attn_mask: Tensor | None
     is_causal: bool
@@ -175,8 +175,8 @@ class _Masking:
         return {name: value is not None and value is not False for name, value in vars(self).items()}
 
     def keys(self, query: Tensor, key: Tensor, beta: float | Tensor) -> tuple[Keys, Tensor | None]:
-        """The keys, which have the heads of the queries, and the queries without any key (..., L, 1) or None."""
-        (mask, blind), causal = _without_empty_rows(self.attn_mask), self.is_causal
+        """The keys, repeated for the heads of the queries, and whether a query has no key, (..., L, 1) or None."""
+        (mask, blind), causal = _fill_empty_rows(self.attn_mask), self.is_causal
         softcap = None if self.softcap is None else check_positive("softcap", self.softcap, "None is no cap.")
         if self.sinks is not None:
             mask = _mask_with_sinks(query, key, additive(_causal(query, key) if causal else mask, query), self.sinks)
@@ -188,7 +188,7 @@ class _Masking:
         return Keys(key, beta, mask, causal, softcap), blind
 
 
-def _attended(
+def _attend_after_steps(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -208,7 +208,7 @@ def _attended(
     plain = not n_steps and masking.softcap is None and masking.sinks is None
     share = plain and query.device.type == "cpu" and bool(groups > 1)
     if not share:
-        key, value = _repeated_heads(groups, key, value)
+        key, value = _repeat_heads(groups, key, value)
     keys, blind = masking.keys(query, key, steps.beta_of(query))
     value = value if masking.sinks is None else pad(value, (0, 0, 0, 1))
     if n_steps:
@@ -238,8 +238,8 @@ def _final_states(query: Tensor, keys: Keys, steps: LangevinSteps, seed: int | T
         spread = steps.spread(keys.beta)
         spread = spread.to(xi) if isinstance(spread, Tensor) else spread
         add_noise = noise_source(xi, steps.generator, seed, steps.n_steps) if steps.noise else None
-        if (found := _in_one_launch(xi, keys, steps, spread, add_noise)) is not None:
-            return found
+        if (states := _in_one_launch(xi, keys, steps, spread, add_noise)) is not None:
+            return states
         transformed = is_transformed()
         for _ in range(steps.n_steps):
             attended = keys.attend(xi, keys.key)
@@ -265,7 +265,7 @@ def _in_one_launch(
     return states_in_one_launch(xi, attended, steps.n_steps, steps.alpha, beta, spread, noise)
 
 
-def one_beta(beta: float | Tensor | None, scale: float | Tensor | None) -> float | Tensor | None:
+def choose_beta(beta: float | Tensor | None, scale: float | Tensor | None) -> float | Tensor | None:
     """beta or scale, which are two names of one argument."""
     if beta is not None and scale is not None:
         raise ValueError(f"scale must be None if beta is given: they are one argument; got {scale!r} and {beta!r}.")
@@ -282,14 +282,14 @@ def _without_autocast(query: Tensor) -> AbstractContextManager[object]:
     return nullcontext() if query.is_meta else torch.autocast(query.device.type, enabled=False)
 
 
-def _without_empty_rows(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """The mask with all keys visible to the queries that had none, and which queries these are (..., L, 1) or None."""
+def _fill_empty_rows(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """The mask with all keys visible to queries that had none, and whether a query had none, (..., L, 1) or None."""
     if mask is None:  # a softmax over no keys is NaN, and in some versions of torch so is its gradient
         return None, None
     boolean = mask.dtype == torch.bool
     blind = ~mask.any(-1, keepdim=True) if boolean else (mask == -math.inf).all(-1, keepdim=True)
-    known = mask.device.type == "cpu" and not (torch.compiler.is_compiling() or is_transformed())
-    if known and not blind.any():
+    is_readable = mask.device.type == "cpu" and not (torch.compiler.is_compiling() or is_transformed())
+    if is_readable and not blind.any():
         return mask, None
     return mask | blind if boolean else mask.masked_fill(blind, 0.0), blind
 
@@ -305,5 +305,5 @@ def _broadcast(query: Tensor, key: Tensor) -> tuple[Tensor, int]:
     return query if leading == q[:-2] else query.expand(*leading, *q[-2:]), groups
 
 
-def _repeated_heads(groups: int, *stored: Tensor) -> tuple[Tensor, ...]:
+def _repeat_heads(groups: int, *stored: Tensor) -> tuple[Tensor, ...]:
     return stored if groups <= 1 else tuple(x.repeat_interleave(groups, -3) for x in stored)

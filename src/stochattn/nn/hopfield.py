@@ -1,7 +1,4 @@
-"""HopfieldMemory: a bank, or a batch of banks, as a torch module with retrieval, samples and a density.
-
-Files of a HopfieldMemory: its tensors and settings in the format of safetensors.
-"""
+"""HopfieldMemory: a bank, or a batch of banks, as a torch module with retrieval, samples, a density and files."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ from .association import (
 )
 from .functional import HALF, wide
 from .ranks import ShardedMemory
-from .ranks_layers import retrieved
+from .ranks_layers import retrieve
 
 KIND = "stochattn.HopfieldMemory"
 
@@ -45,7 +42,7 @@ class SavedMemory:
 
 
 def write_memory(path: str | os.PathLike[str], memory: SavedMemory, replace: bool) -> None:
-    """Write a memory, whole or not at all; a file that is not a saved memory is replaced only with `replace`."""
+    """Write a memory atomically; a file that is not a saved memory is replaced only with `replace`."""
 
     def check() -> None:
         require_replaceable(f"path {os.fspath(path)!r}", Path(path), _is_saved_memory, replace)
@@ -53,7 +50,7 @@ def write_memory(path: str | os.PathLike[str], memory: SavedMemory, replace: boo
     check()
     tensors = {name: x.detach().contiguous() for name, x in memory.tensors.items()}
     settings = {"kind": KIND, "learn": str(memory.learn)} | ({"learn_beta": "True"} if memory.learn_beta else {})
-    write_atomically(Path(path), _in_order(_safetensors().torch.save(tensors, settings)), check)
+    write_atomically(Path(path), _sort_settings(_safetensors().torch.save(tensors, settings)), check)
 
 
 def read_memory(path: str | os.PathLike[str]) -> SavedMemory:
@@ -67,14 +64,17 @@ def read_memory(path: str | os.PathLike[str]) -> SavedMemory:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dictionary
     except library.SafetensorError as error:
         raise ValueError(f"path must name a safetensors file; {str(path)!r} is not one ({error}).") from None
-    needed = {"patterns", "beta", "log_r"}
-    ours = metadata.get("kind") == KIND and needed <= tensors.keys() <= needed | {"values"}
-    if not (ours and tensors["patterns"].is_floating_point() and _beta_fits(tensors["beta"], tensors["patterns"])):
+    required = {"patterns", "beta", "log_r"}
+    is_saved = metadata.get("kind") == KIND and required <= tensors.keys() <= required | {"values"}
+    if is_saved:
+        beta, patterns = tensors["beta"], tensors["patterns"]
+        is_saved = patterns.is_floating_point() and (beta.numel() == 1 or beta.shape == patterns.shape[:-2])
+    if not is_saved:
         raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is not one.")
     return SavedMemory(tensors, metadata.get("learn") == "True", metadata.get("learn_beta") == "True")
 
 
-def _in_order(data: bytes) -> bytes:
+def _sort_settings(data: bytes) -> bytes:
     """The same file with its settings in alphabetical order, so that equal memories have equal files.
 
     The library writes them in an order that varies from call to call. A file begins with the length of its header in
@@ -84,10 +84,6 @@ def _in_order(data: bytes) -> bytes:
     header = json.loads(data[8:end])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
     return data[:8] + json.dumps(header, separators=(",", ":")).encode().ljust(end - 8) + data[end:]
-
-
-def _beta_fits(beta: Tensor, patterns: Tensor) -> bool:
-    return bool(beta.numel() == 1 or beta.shape == patterns.shape[:-2])
 
 
 def _is_saved_memory(path: Path) -> bool:
@@ -151,16 +147,16 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         super().__init__()
         self.sharded = patterns if isinstance(patterns, ShardedMemory) else None
         if isinstance(patterns, ShardedMemory):
-            given = {
+            is_passed = {
                 "beta": not (isinstance(beta, str) and beta == "natural"),
                 "log_r": log_r is not None,
                 "values": values is not None,
                 "learn": learn,
                 "learn_beta": learn_beta,
             }
-            for name in [name for name, is_given in given.items() if is_given]:
+            for name in [name for name, passed in is_passed.items() if passed]:
                 rule = f"{name} must not be given with a ShardedMemory"
-                raise ValueError(f"{rule}, which is not learned and has beta, log_r and values of its own.")
+                raise ValueError(f"{rule}, which is not learned and has its own beta, log_r and values.")
             self.learn = False
             for name in ("patterns", "values", "log_r"):
                 self.register_buffer(name, None)
@@ -174,8 +170,8 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
                 self.register_parameter(name, None if x is None else nn.Parameter(x))
             else:
                 self.register_buffer(name, x)
-        chosen = natural_beta(banks) if isinstance(beta, str) and beta == "natural" else beta
-        register_beta(self, beta_tensor(chosen, tuple(banks.patterns.shape[:-2]), banks.patterns, learn_beta))
+        beta = natural_beta(banks) if isinstance(beta, str) and beta == "natural" else beta
+        register_beta(self, beta_tensor(beta, tuple(banks.patterns.shape[:-2]), banks.patterns, learn_beta))
 
     def forward(
         self, xi: Tensor, n_steps: int | None = None, *, tolerance: float | None = None, mask: Tensor | None = None
@@ -187,11 +183,11 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         is no longer than the tolerance, whatever the other states do, and n_steps is the most it takes.
         """
         if self.sharded is not None:
-            self._require_whole(tolerance=tolerance, mask=mask)
-            return retrieved(self.sharded, xi, 1 if n_steps is None else n_steps)
+            self._require_unsharded(tolerance=tolerance, mask=mask)
+            return retrieve(self.sharded, xi, 1 if n_steps is None else n_steps)
         banks, rows = self._seen(xi, mask)
-        state = banks.settled(rows, n_steps, tolerance, 1)
-        return _like_given(xi, state if self.values is None else banks.attend(state, self.values)).to(xi.dtype)
+        state = banks.iterate(rows, n_steps, tolerance, 1)
+        return _match_shape(xi, state if self.values is None else banks.attend(state, self.values)).to(xi.dtype)
 
     def weights(
         self, xi: Tensor, n_steps: int | None = None, *, tolerance: float | None = None, mask: Tensor | None = None
@@ -201,9 +197,9 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         The average of the memories with these weights is T(xi), and that of the values is what `forward` reads. Without
         n_steps there is no step, or with a tolerance as many as it takes, as in `forward`.
         """
-        self._require_whole("weights")
+        self._require_unsharded("weights")
         banks, rows = self._seen(xi, mask)
-        return _like_given(xi, banks.weights(banks.settled(rows, n_steps, tolerance, 0)))
+        return _match_shape(xi, banks.weights(banks.iterate(rows, n_steps, tolerance, 0)))
 
     def energy(self, xi: Tensor, *, mask: Tensor | None = None) -> Tensor:
         """E(xi) = ½‖xi‖² − lse_beta(X xi) + log Σ r_k/beta + M²/2 (Eq. 3), at least zero; (..., d) -> (...).
@@ -211,10 +207,10 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         With a mask, sums and M are over the memories that a state sees.
         """
         if self.sharded is not None:
-            self._require_whole(mask=mask)
+            self._require_unsharded(mask=mask)
             return self.sharded.energy(xi)
         banks, rows = self._seen(xi, mask)
-        return _like_given(xi, banks.energy(rows).unsqueeze(-1)).squeeze(-1)
+        return _match_shape(xi, banks.energy(rows).unsqueeze(-1)).squeeze(-1)
 
     def log_density(self, xi: Tensor, *, mask: Tensor | None = None) -> Tensor:
         """log p_beta(xi), the normalised density of the Gaussian mixture; (..., d) -> (...).
@@ -222,16 +218,16 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         With a mask, the density of the mixture of the memories that a state sees, such as those of one class.
         """
         if self.sharded is not None:
-            self._require_whole(mask=mask)
+            self._require_unsharded(mask=mask)
             return self.sharded.log_density(xi)
         banks, rows = self._seen(xi, mask)
-        return _like_given(xi, banks.log_density(rows).unsqueeze(-1)).squeeze(-1)
+        return _match_shape(xi, banks.log_density(rows).unsqueeze(-1)).squeeze(-1)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n exact, independent draws, m_k + ε/√beta with k drawn from r_k exp(beta ‖m_k‖²/2): (*B, n, d).
 
-        A ShardedMemory draws those of its own `sample`, with a seed from the generator.
+        With a ShardedMemory, the draws are those of its own `sample`, with a seed from the generator.
         """
         if self.sharded is not None:
             return self.sharded.sample(n, generator)
@@ -244,7 +240,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         mixture change, by moving draws along the lines from the mean of the mixture to the memories. Where memories are
         many standard deviations 1/√beta apart, few draws lie between them, and this part of the gradient is noisy.
         """
-        self._require_whole("rsample")
+        self._require_unsharded("rsample")
         return self.banks().draw(n, generator).to(self.patterns.dtype)
 
     def add(
@@ -254,24 +250,24 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 
         beta keeps its value. Parameters of the new memory are copies: give them to the optimizer again.
         """
-        self._require_whole("add")
+        self._require_unsharded("add")
         if (values is None) != (self.values is None):
             has = "none" if self.values is None else "them"
             raise ValueError(f"values must be given exactly when the memory has them; this one has {has}.")
         new = check_banks(patterns, log_r, values)
-        old, given = tuple(self.patterns.shape), tuple(new.patterns.shape)
-        if given[:-2] != old[:-2] or given[-1] != old[-1]:
+        old, got = tuple(self.patterns.shape), tuple(new.patterns.shape)
+        if got[:-2] != old[:-2] or got[-1] != old[-1]:
             batch = "".join(f"{size}, " for size in old[:-2])
-            raise ValueError(f"patterns must have shape ({batch}K_new, {old[-1]}), as the memory has; got {given}.")
+            raise ValueError(f"patterns must have shape ({batch}K_new, {old[-1]}), as the memory has; got {got}.")
         pairs = ((self.patterns, new.patterns, -2), (self.log_r, new.log_r, -1), (self.values, new.values, -2))
         return self._with(*(None if y is None else torch.cat((x, y.to(x)), dim) for x, y, dim in pairs))
 
     def remove(self, indices: ArrayLike) -> HopfieldMemory:
-        """A new memory without the rows at these indices, in every bank: that of the other rows, bit for bit.
+        """A new memory without the rows at these indices, in every bank; the other rows keep their bits.
 
         beta keeps its value. Parameters of the new memory are copies: give them to the optimizer again.
         """
-        self._require_whole("remove")
+        self._require_unsharded("remove")
         K = self.patterns.shape[-2]
         out = set(check_indices(indices, K, "indices", "memories").tolist())
         left = torch.tensor([k for k in range(K) if k not in out], device=self.patterns.device)
@@ -282,12 +278,12 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 
     def banks(self) -> Association:
         """The banks as functions of tensors, with gradients to the parameters of this memory."""
-        self._require_whole("banks")
+        self._require_unsharded("banks")
         patterns = wide(self.patterns)
         return Association(patterns, positive_beta(self.beta, patterns), self.log_r)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
-        """Write the bank to a safetensors file, whole or not at all.
+        """Write the bank to a safetensors file, completely or not at all.
 
         A bank that was saved there earlier is replaced, and any other file only with `replace=True`.
         """
@@ -302,9 +298,9 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         x = dict(saved.tensors)
         beta = float(x["beta"]) if x["beta"].numel() == 1 and x["patterns"].ndim == 2 else x["beta"]
         learned = {"learn": saved.learn, "learn_beta": saved.learn_beta}
-        made = cls(x["patterns"], beta=beta, log_r=x["log_r"], values=x.get("values"), **learned)
-        made.to(x["patterns"].dtype)
-        return made
+        memory = cls(x["patterns"], beta=beta, log_r=x["log_r"], values=x.get("values"), **learned)
+        memory.to(x["patterns"].dtype)
+        return memory
 
     def extra_repr(self) -> str:
         """Sizes, beta and settings, for `print`."""
@@ -332,38 +328,38 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         if not all(1 in (a, b) or a == b for a, b in zip(states[-3::-1], batch[::-1], strict=False)):
             rule = f"xi must be states (..., n, d) that broadcast with the banks {batch}"
             raise ValueError(f"{rule}; got shape {tuple(xi.shape)}. Pass (n, d) for n states in every bank.")
-        return self.banks().masked(mask, rows), rows
+        return self.banks().with_mask(mask, rows), rows
 
     def _with(self, patterns: Tensor, log_r: Tensor, values: Tensor | None) -> HopfieldMemory:
         """A memory of these rows with the beta and the settings of this one."""
         x, r, v = (None if tensor is None else tensor.detach() for tensor in (patterns, log_r, values))
         learned = {"learn": self.learn, "learn_beta": isinstance(self.beta, nn.Parameter)}
-        made = self.__class__(x, beta=self.beta.detach().clone(), log_r=r, values=v, **learned)
-        made.to(self.patterns.dtype)
-        return made
+        memory = self.__class__(x, beta=self.beta.detach().clone(), log_r=r, values=v, **learned)
+        memory.to(self.patterns.dtype)
+        return memory
 
-    def _require_whole(self, call: str | None = None, **given: object) -> None:
-        """ValueError for what a ShardedMemory, whose rows are on several ranks, cannot do: a call, or an argument."""
+    def _require_unsharded(self, call: str | None = None, **arguments: object) -> None:
+        """ValueError if the rows are on several ranks, for a call that needs all of them, or for these arguments."""
         if self.sharded is None:
             return
         if call is not None:
             raise ValueError(f"{call} needs all memories in one process; a ShardedMemory has them on several ranks.")
-        for name in [name for name, value in given.items() if value is not None]:
+        for name in [name for name, value in arguments.items() if value is not None]:
             raise ValueError(f"{name} must be left out with a ShardedMemory: every state attends to all memories.")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HopfieldMemory:
         exact = {} if self.sharded is not None else {"beta": self.beta.detach(), "log_r": self.log_r}
         super()._apply(fn, recurse)
         for name, x in exact.items():
-            made = getattr(self, name)
-            if made.dtype in HALF:  # at beta = 2000, a relative error of 1/1000 is an error of 2 in a logit
-                if isinstance(made, nn.Parameter):
-                    made.data = x.to(made.device, torch.float32)
+            converted = getattr(self, name)
+            if converted.dtype in HALF:  # at beta = 2000, a relative error of 1/1000 is an error of 2 in a logit
+                if isinstance(converted, nn.Parameter):
+                    converted.data = x.to(converted.device, torch.float32)
                 else:
-                    setattr(self, name, x.to(made.device, torch.float32))
+                    setattr(self, name, x.to(converted.device, torch.float32))
         return self
 
 
-def _like_given(xi: Tensor, result: Tensor) -> Tensor:
+def _match_shape(xi: Tensor, result: Tensor) -> Tensor:
     """The result (..., n, m) for states (..., n, d), or (..., m) for a single state (d,)."""
     return result.squeeze(-2) if xi.ndim == 1 else result

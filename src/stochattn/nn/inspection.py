@@ -1,6 +1,6 @@
 """Which layers of a model take Langevin steps: attention is found by the functions that the code of a layer names.
 
-Attention of a model that took no Langevin steps although the user asked for all layers, named in one warning.
+One warning names the attention that took no Langevin steps although the user asked for all layers.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def check(model: nn.Module) -> LayerTable:
     2
     """
     require_module(model)
-    found, number = list[Layer](), 0
+    rows, number = list[Layer](), 0
     for name, module in _layers(model):
         acts, reason = _status(module)
         has_number = acts in (Acts.BOTH, Acts.CONTEXT)
-        found.append(Layer(number if has_number else None, name, type(module).__name__, acts, reason))
+        rows.append(Layer(number if has_number else None, name, type(module).__name__, acts, reason))
         number += has_number
-    return LayerTable(found)
+    return LayerTable(rows)
 
 
 def attention_modules(model: nn.Module) -> list[nn.Module]:
@@ -98,14 +98,14 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
     ['GPT2Attention', 'GPT2Attention']
     """
     require_module(model)
-    found = [module for module in model.modules() if calls(type(module)) and not _is_switched_off(module)]
-    if not found:
+    modules = [module for module in model.modules() if calls(type(module)) and not _is_switched_off(module)]
+    if not modules:
         rule = f"model must have attention whose forward uses transformers' attention interface or torch's {TORCH}"
         remedy = "Load a model with attn_implementation='sdpa', or use StochasticMultiheadAttention"
         off = f"{SWITCH} = False" if any(map(_is_switched_off, model.modules())) else ""
         has, remedy = (f"has {off}", SWITCH_REMEDY) if off else ("has none", remedy)
         raise ValueError(f"{rule}; {type(model).__name__} {has}. {remedy}.")
-    return found
+    return modules
 
 
 def require_module(model: object) -> None:
@@ -115,23 +115,21 @@ def require_module(model: object) -> None:
 
 
 def _layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Layers that call attention, those of torch, and others named like attention that have none of these inside."""
-    inside: list[str] = []  # names of the layers found, whose parts are no layers of their own
+    """Layers that call attention, torch's own layers, and others named like attention that contain none of these."""
+    outer_names: list[str] = []  # of the layers so far, whose parts are not listed
     for name, module in model.named_modules():
-        found = bool(calls(type(module))) or isinstance(module, nn.MultiheadAttention)
-        within = any(name.startswith(f"{outer}.") or not outer for outer in inside)
-        if found:
-            inside.append(name)
-        if found or (not within and _named_like_attention(module) and not any(map(_is_layer, _parts(module)))):
+        within = any(name.startswith(f"{outer}.") or not outer for outer in outer_names)
+        if _calls_attention(module):
+            outer_names.append(name)
             yield name or "(the model)", module
+        elif not within and _named_like_attention(module):
+            parts = (part for part in module.modules() if part is not module)
+            if not any(_calls_attention(part) or _named_like_attention(part) for part in parts):
+                yield name or "(the model)", module
 
 
-def _parts(module: nn.Module) -> Iterator[nn.Module]:
-    return (part for part in module.modules() if part is not module)
-
-
-def _is_layer(module: nn.Module) -> bool:
-    return bool(calls(type(module))) or isinstance(module, nn.MultiheadAttention) or _named_like_attention(module)
+def _calls_attention(module: nn.Module) -> bool:
+    return bool(calls(type(module))) or isinstance(module, nn.MultiheadAttention)
 
 
 def _named_like_attention(module: nn.Module) -> bool:
@@ -164,31 +162,31 @@ def calls(kind: type[nn.Module]) -> set[str]:
     """INTERFACE and TORCH, as far as the forward of a class, or a function that it calls, refers to them."""
     if kind in _CALLS:
         return _CALLS[kind]
-    found = _CALLS[kind] = set[str]()
+    functions = _CALLS[kind] = set[str]()
     for base in kind.__mro__:
         if "forward" in vars(base):
             forward = inspect.unwrap(vars(base)["forward"])
-            names = _follow(forward, kind, MAX_DEPTH, found)
+            names = _follow(forward, kind, MAX_DEPTH, functions)
             if "super" not in names:
                 break
-    return found
+    return functions
 
 
-def _follow(function: object, kind: type[nn.Module], depth: int, found: set[str]) -> set[str]:
-    """The names in the code of a function; `found` gets those that stand for attention, here or in functions called."""
+def _follow(function: object, kind: type[nn.Module], depth: int, functions: set[str]) -> set[str]:
+    """The names in the code of a function; INTERFACE and TORCH in it, or in what it calls, are added to `functions`."""
     if not isinstance(function, FunctionType):
         return set()
     names = set(_names(function.__code__))
     for name in names:
         outside, inside = function.__globals__.get(name), inspect.getattr_static(kind, name, None)
         method = inspect.unwrap(inside) if isinstance(inside, FunctionType) else None
-        own = isinstance(method, FunctionType) and not method.__module__.startswith("torch.")
-        if own and depth and name != "forward":
-            _follow(method, kind, depth - 1, found)
+        is_written = isinstance(method, FunctionType) and not method.__module__.startswith("torch.")
+        if is_written and depth and name != "forward":
+            _follow(method, kind, depth - 1, functions)
         elif name in (INTERFACE, TORCH) or outside is scaled_dot_product_attention:
-            found.add(INTERFACE if name == INTERFACE else TORCH)
+            functions.add(INTERFACE if name == INTERFACE else TORCH)
         elif depth and isinstance(outside, FunctionType) and outside.__module__ == function.__module__:
-            _follow(outside, kind, depth - 1, found)
+            _follow(outside, kind, depth - 1, functions)
     return names
 
 
@@ -229,7 +227,8 @@ class Watch(TorchFunctionMode):  # type: ignore[misc]
         options: Mapping[str, object] | None = None,
     ) -> object:
         if function in FUNCTIONS and (caller := _calling_module()) is not None:
-            name = next((name for name, one in self.model.named_modules() if one is caller), type(caller).__name__)
+            names = (name for name, module in self.model.named_modules() if module is caller)
+            name = next(names, type(caller).__name__)
             if not isinstance(caller, StochasticMultiheadAttention):  # which takes its own steps
                 self.missed[name or "(the model)"] = None
         return function(*args, **(options or {}))
@@ -256,14 +255,16 @@ def warn_of_missing(model: nn.Module, acting: set[Acts], seen: list[str], remedy
     if not reasons and any(row.acts in acting for row in rows):
         return
     few = "1 layer" if len(reasons) == 1 else f"{len(reasons)} layers" if reasons else "All layers"
-    shown = "; ".join(_listed(reasons, reason) for reason in dict.fromkeys(reasons.values())) or "it has no attention"
+    shown = (
+        "; ".join(_list_names(reasons, reason) for reason in dict.fromkeys(reasons.values())) or "it has no attention"
+    )
     problem = f"{few} of {type(model).__name__} without Langevin steps: {shown}"
     warnings.warn(f"{problem}. {remedy}stochattn.nn.check(model) lists all layers.", stacklevel=2)
 
 
-def _listed(reasons: Mapping[str, str], reason: str) -> str:
-    """The first names of the layers that have this reason."""
-    names = [name for name, one in reasons.items() if one == reason]
+def _list_names(reasons: Mapping[str, str], reason: str) -> str:
+    """The names of the first layers with this reason."""
+    names = [name for name, layer_reason in reasons.items() if layer_reason == reason]
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more} ({reason})"
 

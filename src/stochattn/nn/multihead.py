@@ -60,21 +60,21 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         learned = getattr(attention, "log_beta", None)
         keep = learned is not None and not {"beta", "learn_beta"} & steps.keys()
         learn_beta = steps.pop("learn_beta", False)
-        made = cls(**options, device="meta", **steps)
+        layer = cls(**options, device="meta", **steps)
         parameters = dict(attention.named_parameters(recurse=False))
         parameters.pop("log_beta", None)
-        if parameters.keys() != dict(made.named_parameters(recurse=False)).keys():
+        if parameters.keys() != dict(layer.named_parameters(recurse=False)).keys():
             remedy = "torch.nn.utils.prune.remove, torch.nn.utils.parametrize.remove_parametrizations"
             rule = "attention must have its weights as plain parameters; it is pruned or parametrized"
             raise TypeError(f"{rule}. Make that permanent first: {remedy}.")
         for name, parameter in parameters.items():
-            setattr(made, name, parameter)  # not a copy: optimisers and frozen weights stay as they are
-        made.out_proj = attention.out_proj
+            setattr(layer, name, parameter)  # not a copy: optimizers and frozen weights stay as they are
+        layer.out_proj = attention.out_proj
         if learn_beta:
-            made._learn_beta(attention.out_proj.weight)
-        made.log_beta = learned if keep else made.log_beta
-        made.train(attention.training)
-        return made
+            layer._learn_beta(attention.out_proj.weight)
+        layer.log_beta = learned if keep else layer.log_beta
+        layer.train(attention.training)
+        return layer
 
     def _learn_beta(self, like: Tensor) -> None:
         """Make log beta a parameter on the device of the weights; beta of the steps is its first value."""
@@ -120,9 +120,9 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
             if not (query is key is value and self.batch_first and attn_mask is None and key_padding_mask is None):
                 rule = "query must not be nested, except in self-attention with batch_first and without masks"
                 raise ValueError(f"{rule}. Pad it.")
-            return self._forward_nested(query, need_weights, average_attn_weights)
+            return self._attend_nested(query, need_weights, average_attn_weights)
         batched, weights = query.ndim == 3, None
-        q, k, v = self._projected(query=(query, self.embed_dim), key=(key, self.kdim), value=(value, self.vdim))
+        q, k, v = self._project(query=(query, self.embed_dim), key=(key, self.kdim), value=(value, self.vdim))
         if not (batched or key_padding_mask is None):
             key_padding_mask = key_padding_mask[None]
         mask = self._mask(attn_mask, key_padding_mask, q, k)
@@ -137,24 +137,24 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
             return out[0], None if weights is None else weights[0]
         return out if self.batch_first else out.transpose(0, 1), weights
 
-    def _projected(self, **inputs: tuple[Tensor, int]) -> list[Tensor]:
+    def _project(self, **inputs: tuple[Tensor, int]) -> list[Tensor]:
         """Queries, keys and values of each head, including the appended keys: (N, heads, length, head_dim)."""
         separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         weights = separate if self.in_proj_weight is None else self.in_proj_weight.chunk(3)
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        made, dimensions = [], inputs["query"][0].ndim
+        maps, dimensions = [], inputs["query"][0].ndim
         for (name, (x, width)), weight, bias in zip(inputs.items(), weights, biases, strict=True):
             if dimensions not in (2, 3) or x.ndim != dimensions or x.shape[-1] != width:
                 rule = f"must be (length, {width}), or with a batch if query, key and value have one"
                 raise ValueError(f"{name} {rule}; got shape {tuple(x.shape)}.")
             rows = x[None] if x.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
-            made.append(linear(rows, weight, bias))
-        q, k, v = made
+            maps.append(linear(rows, weight, bias))
+        q, k, v = maps
         if (of_key := tuple(k.shape[:2])) != (of_value := tuple(v.shape[:2])):
             raise ValueError(f"value must have the length and batch of key, {of_key}; got {of_value}.")
         if self.bias_k is not None:
-            added = ((k, self.bias_k), (v, self.bias_v))
-            k, v = (torch.cat([x, row.to(x.dtype).expand(len(x), 1, -1)], 1) for x, row in added)
+            pairs = ((k, self.bias_k), (v, self.bias_v))
+            k, v = (torch.cat([x, row.to(x.dtype).expand(len(x), 1, -1)], 1) for x, row in pairs)
         if self.add_zero_attn:
             k, v = pad(k, (0, 0, 0, 1)), pad(v, (0, 0, 0, 1))
         return [x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v)]
@@ -183,7 +183,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
             weights = dropout(weights, self.dropout, self.training)
             return (weights @ v.to(xi.dtype)).to(q.dtype), weights.to(q.dtype)
 
-    def _forward_nested(self, x: Tensor, need_weights: bool, average: bool) -> tuple[Tensor, Tensor | None]:
+    def _attend_nested(self, x: Tensor, need_weights: bool, average: bool) -> tuple[Tensor, Tensor | None]:
         """The result for nested rows of different lengths, which nn.TransformerEncoder makes of padded ones."""
         lengths = [len(row) for row in x.unbind()]
         padded = x.to_padded_tensor(0.0)
@@ -193,9 +193,9 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
 
     def __deepcopy__(self, memo: dict[int, object]) -> StochasticMultiheadAttention:
         memo[id(self.steps)] = self.steps  # shared, so that copies do not repeat the noise
-        made = memo[id(self)] = self.__class__.__new__(self.__class__)
-        made.__dict__.update(deepcopy(self.__dict__, memo))
-        return made
+        layer = memo[id(self)] = self.__class__.__new__(self.__class__)
+        layer.__dict__.update(deepcopy(self.__dict__, memo))
+        return layer
 
     def get_extra_state(self) -> Tensor:
         """n_steps, alpha, noise and beta as one tensor, which safetensors can hold too."""

@@ -66,7 +66,7 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.projected = _checked_projections(project)
+        self.projected = _check_projections(project)
         self.embed_dim, self.num_heads = check_count("embed_dim", embed_dim), check_count("num_heads", num_heads)
         self.kdim = self.embed_dim if kdim is None else check_count("kdim", kdim)
         self.vdim = self.kdim if vdim is None else check_count("vdim", vdim)
@@ -139,8 +139,8 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         xi = states_like(xi, banks.patterns)
         if mask is not None and mask.ndim <= max(query.ndim, stored.ndim):
             mask = mask.unsqueeze(-3) if mask.ndim > 1 else mask
-        seen = banks.masked(mask, xi)
-        return seen, seen.settled(xi, self.n_steps, self.tolerance, 0)
+        seen = banks.with_mask(mask, xi)
+        return seen, seen.iterate(xi, self.n_steps, self.tolerance, 0)
 
     def heads(self, name: str, x: Tensor) -> Tensor:
         """Rows (..., n, width) of "query", "stored" or "value" in heads: (..., num_heads or 1, n, width of a head)."""
@@ -158,12 +158,12 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
     def _widths(self, head_dim: int | None, v_head_dim: int | None, out_dim: int | None) -> tuple[int, int, int]:
         fixed = {"query": self.embed_dim, "stored": self.kdim}
-        given = next((width for name, width in fixed.items() if name not in self.projected), None)
+        unprojected = next((width for name, width in fixed.items() if name not in self.projected), None)
         if head_dim is None:
-            if given is None and self.embed_dim % self.num_heads:
+            if unprojected is None and self.embed_dim % self.num_heads:
                 rule = f"embed_dim must be a multiple of num_heads={self.num_heads}"
                 raise ValueError(f"{rule}; got {self.embed_dim}. Or pass head_dim.")
-            head_dim = self.embed_dim // self.num_heads if given is None else given
+            head_dim = self.embed_dim // self.num_heads if unprojected is None else unprojected
         for name, width in fixed.items():
             if name not in self.projected and width != head_dim:
                 rule = f"head_dim must be the width {width} of {name} rows, which have no linear map"
@@ -186,7 +186,7 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         return f"{sizes}, out_dim={self.out_dim}, {steps}"
 
 
-def _checked_projections(project: Iterable[str]) -> tuple[str, ...]:
+def _check_projections(project: Iterable[str]) -> tuple[str, ...]:
     names = (project,) if isinstance(project, str) else tuple(project)
     for name in names:
         if name not in PROJECTIONS:
@@ -264,8 +264,8 @@ class HopfieldLayer(nn.Module):  # type: ignore[misc]  # torch is not typed here
         super().__init__()
         self.hopfield = _lookup(hopfield)
         rows = _start("patterns", patterns, self.hopfield.kdim)
-        given = None if values is False else len(rows) if values is True else values
-        read = None if given is None else _start("values", given, self.hopfield.vdim)
+        values = None if values is False else len(rows) if values is True else values
+        read = None if values is None else _start("values", values, self.hopfield.vdim)
         if read is None and self.hopfield.vdim != self.hopfield.kdim:
             rule = f"values must be given where vdim={self.hopfield.vdim} is not kdim={self.hopfield.kdim}"
             raise ValueError(f"{rule}; got None. Pass values=True to learn them.")
@@ -318,9 +318,9 @@ def _start(name: str, rows: int | ArrayLike, width: int) -> Tensor:
     """Random rows (n, width) for their number n, or the given rows, copied."""
     if isinstance(rows, int):
         return START * torch.randn(check_count(name, rows), width)
-    made = torch.as_tensor(rows)
-    if made.ndim != 2 or made.shape[1] != width or not len(made):
-        raise ValueError(f"{name} must be a number of rows, or rows (K, {width}); got shape {tuple(made.shape)}.")
-    if not made.isfinite().all():
+    x = torch.as_tensor(rows)
+    if x.ndim != 2 or x.shape[1] != width or not len(x):
+        raise ValueError(f"{name} must be a number of rows, or rows (K, {width}); got shape {tuple(x.shape)}.")
+    if not x.isfinite().all():
         raise ValueError(f"{name} must be finite; some of its numbers are not.")
-    return made.detach().to(torch.get_default_dtype()).clone()
+    return x.detach().to(torch.get_default_dtype()).clone()

@@ -1,7 +1,4 @@
-"""The normal numbers of Langevin steps: from torch's generators, from a seed, and fast ones on a CPU.
-
-Langevin steps of layers on a GPU: noise that is computed where it is needed, and all steps in one launch.
-"""
+"""The normal numbers of Langevin steps: from torch's generators, from a seed, from fast methods on CPUs and on GPUs."""
 
 from __future__ import annotations
 
@@ -66,8 +63,8 @@ def states_in_one_launch(
     key = unread if noise is None else noise.key
     steps = launch.Steps(n_steps, alpha, beta, spread, attended.is_causal)
     keys = attended.key.expand(*xi.shape[:-2], *attended.key.shape[-2:])
-    found: Tensor | None = launch.states_after_steps(xi, keys, attended.mask, key, steps)
-    return found
+    states: Tensor | None = launch.states_after_steps(xi, keys, attended.mask, key, steps)
+    return states
 
 
 AddNoise: TypeAlias = "Callable[[Tensor, float | Tensor], Tensor]"
@@ -88,7 +85,9 @@ def noise_source(
     if seed is not None:
         if not is_transformed():
             return _from_seed(seed)
-        generator = _seeded(int(seed), 0, like.device)  # vmap decides whether the rows of its batch share numbers
+        generator = _seed_generator(
+            int(seed), 0, like.device
+        )  # vmap decides whether the rows of its batch share numbers
     elif generator is not None:
         generator = repeatable(generator)
     return _from_generator(like, generator, n_steps)
@@ -140,12 +139,12 @@ def _plain(like: Tensor, generator: torch.Generator | None) -> AddNoise:
             eps = torch.randn_like(x)
         else:
             eps = torch.randn(x.shape, generator=generator, device=like.device, dtype=like.dtype)
-        return x + spread * eps if transformed else _added(x, eps, spread)
+        return x + spread * eps if transformed else _add(x, eps, spread)
 
     return add
 
 
-def _added(x: Tensor, eps: Tensor, spread: float | Tensor) -> Tensor:
+def _add(x: Tensor, eps: Tensor, spread: float | Tensor) -> Tensor:
     return x.addcmul_(eps, spread) if isinstance(spread, Tensor) else x.add_(eps, alpha=spread)
 
 
@@ -156,7 +155,7 @@ def _from_seed(seed: int | Tensor) -> AddNoise:
     def add(x: Tensor, spread: float | Tensor) -> Tensor:
         nonlocal step
         step += 1
-        return _added(x, normal(key, step, x.shape, x.dtype, x.device), spread)
+        return _add(x, normal(key, step, x.shape, x.dtype, x.device), spread)
 
     return add
 
@@ -165,7 +164,7 @@ def _from_seed(seed: int | Tensor) -> AddNoise:
 def normal(seed: Tensor, step: int, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Standard normals of a shape, a function of (seed, step); the same in eager, compiled and exported code."""
     out = torch.zeros(tuple(shape), dtype=dtype, device=device)
-    return _from_generator(out, _seeded(int(seed), step, device))(out, 1.0)
+    return _from_generator(out, _seed_generator(int(seed), step, device))(out, 1.0)
 
 
 @normal.register_fake  # type: ignore[untyped-decorator]
@@ -173,7 +172,7 @@ def _(seed: Tensor, step: int, shape: Sequence[int], dtype: torch.dtype, device:
     return torch.empty(tuple(shape), dtype=dtype, device=device)
 
 
-def _seeded(seed: int, step: int, device: torch.device) -> torch.Generator:
+def _seed_generator(seed: int, step: int, device: torch.device) -> torch.Generator:
     words = np.random.SeedSequence(seed % 2**64, spawn_key=(step,)).generate_state(1, np.uint64)
     return torch.Generator(device).manual_seed(int(words[0] >> np.uint64(1)))
 
@@ -194,15 +193,15 @@ def _by_quantiles(shape: torch.Size, generator: torch.Generator | None, n_steps:
 
     def add(x: Tensor, spread: float | Tensor) -> Tensor:
         nonlocal remaining, ahead
-        drawn = draw() if ahead is None else ahead.result()
-        whole = torch.from_numpy(drawn.view(np.int32)[: uniform.numel()]).view(shape)
-        eps = torch.add(middle, whole, alpha=unit, out=uniform).erfinv_()
+        words = draw() if ahead is None else ahead.result()
+        integers = torch.from_numpy(words.view(np.int32)[: uniform.numel()]).view(shape)
+        eps = torch.add(middle, integers, alpha=unit, out=uniform).erfinv_()
         if isinstance(spread, Tensor):  # autograd keeps the numbers of each step for the gradient of the spread
             x.addcmul_(eps.clone() if spread.requires_grad else eps, spread, value=SQRT_2)
         else:
             x.add_(eps, alpha=SQRT_2 * spread)
         remaining -= 1
-        # the same numbers, drawn beside the attention of the next step
+        # The same numbers, drawn while the attention of the next step is computed.
         ahead = _thread(os.getpid()).submit(draw) if remaining > 0 else None
         return x
 
@@ -211,5 +210,5 @@ def _by_quantiles(shape: torch.Size, generator: torch.Generator | None, n_steps:
 
 @cache
 def _thread(process: int) -> ThreadPoolExecutor:
-    """The thread of a process that generates bits; a forked process has none of its parent's and gets its own."""
+    """The thread of a process that generates bits; a forked process gets a new one, because threads are not forked."""
     return ThreadPoolExecutor(1, "stochattn-noise")

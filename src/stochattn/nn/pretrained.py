@@ -3,10 +3,8 @@
 The queries of a layer take Langevin steps among its keys, and the model's own attention reads them out. Caches, grouped
 heads, dropout and masks are therefore those of the model, and a layer without steps is unchanged.
 
-Modules whose calls of torch's attention take Langevin steps first, while a context is open on them.
-
-The class of a module is replaced by a subclass with other calls, so that hooks which replace `forward`, copies
-for several devices, compiled code and recomputation all keep the steps.
+While a context is open on a module, its class is replaced by a subclass with other calls, so that hooks which replace
+`forward`, copies for several devices, compiled code and recomputation all keep the steps.
 """
 
 from __future__ import annotations
@@ -40,7 +38,6 @@ from .steps import LangevinSteps
 
 STATE = "_stochattn_steps"
 POSITIONAL = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-Given: TypeAlias = "Mapping[str, object]"
 _SUBCLASSES: dict[type[nn.Module], type[nn.Module]] = {}
 _INTERCEPTION_LOCK = Lock()
 
@@ -75,42 +72,42 @@ class HeadSteps:
         The options may include softcap and sinks, which `stochastic_attention` has.
         """
         scale = options.get("scale")
-        own = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+        scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
         seen: Masking = {}
         for name in Masking.__annotations__:
             if options.get(name) is not None:
                 seen[name] = options[name]  # type: ignore[literal-required]
-        query = self._moved(query, key, own, seen)
-        options = {**options, "scale": own}
+        query = self._take_steps(query, key, scale, seen)
+        options = {**options, "scale": scale}
         if "softcap" in seen or "sinks" in seen:
             return stochastic_attention(query, key, value, **options)
         return scaled_dot_product_attention(query, key, value, **options)  # type: ignore[misc]
 
-    def _moved(self, query: Tensor, key: Tensor, own: float, seen: Masking) -> Tensor:
-        """The queries, of which those of the chosen heads took their steps."""
+    def _take_steps(self, query: Tensor, key: Tensor, scale: float, seen: Masking) -> Tensor:
+        """The queries after the steps of the chosen heads."""
         if self.heads is None:
-            return self._states(query, key, own, seen)
+            return self._states(query, key, scale, seen)
         if not self.heads:
             return query
         if query.ndim != 4:
             raise ValueError(f"heads must be None unless queries have 4 dimensions; they are {tuple(query.shape)}.")
-        heads = torch.tensor(positions("heads", self.heads, query.shape[-3]), device=query.device)
+        heads = torch.tensor(normalize_indices("heads", self.heads, query.shape[-3]), device=query.device)
         keys = key.index_select(-3, heads // (query.shape[-3] // key.shape[-3]))
         mask, sinks = seen.get("attn_mask"), seen.get("sinks")
         if mask is not None and mask.ndim > 2 and mask.shape[-3] > 1:
             seen = {**seen, "attn_mask": mask.index_select(-3, heads)}
         if sinks is not None:
             seen = {**seen, "sinks": sinks.index_select(0, heads)}
-        moved = self._states(query.index_select(-3, heads), keys, own, seen)
-        if len(moved) > len(query):
-            query = query.expand(len(moved), -1, -1, -1)
-        return query.index_copy(1, heads, moved)
+        states = self._states(query.index_select(-3, heads), keys, scale, seen)
+        if len(states) > len(query):
+            query = query.expand(len(states), -1, -1, -1)
+        return query.index_copy(1, heads, states)
 
-    def _states(self, query: Tensor, key: Tensor, own: float, seen: Masking) -> Tensor:
-        """The queries after their steps, to be read out at the layer's own scale."""
-        beta = own if self.steps.beta is None else self.steps.beta
+    def _states(self, query: Tensor, key: Tensor, scale: float, seen: Masking) -> Tensor:
+        """The queries after their steps, to be read out at the scale of the layer."""
+        beta = scale if self.steps.beta is None else self.steps.beta
         states = langevin_states(query, key, **{**vars(self.steps), "beta": beta, **seen})
-        return (states if beta is own else states * (beta / own)).to(query.dtype)
+        return (states if beta is scale else states * (beta / scale)).to(query.dtype)
 
 
 class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
@@ -122,7 +119,11 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
         self.capped = {name: value for name, value in capped.items() if value is not None}  # softcap, sinks
 
     def __torch_function__(
-        self, function: Callable[..., object], types: object, args: Sequence[Tensor] = (), options: Given | None = None
+        self,
+        function: Callable[..., object],
+        types: object,
+        args: Sequence[Tensor] = (),
+        options: Mapping[str, object] | None = None,
     ) -> object:
         # A compiled graph that runs in Python contains the steps already.
         caller = "" if torch.compiler.is_compiling() else sys._getframe(1).f_code.co_filename
@@ -130,19 +131,19 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
             return function(*args, **(options or {}))
         self.called = True
         with torch._C.DisableTorchFunction():  # an outer context must not intercept the calls of the steps
-            given = {**(options or {}), **dict(zip(POSITIONAL, args, strict=False)), **self.capped}
-            query, key, value = (cast(Tensor, given.pop(name)) for name in POSITIONAL[:3])
-            settings = cast(Options, given)
+            arguments = {**(options or {}), **dict(zip(POSITIONAL, args, strict=False)), **self.capped}
+            query, key, value = (cast(Tensor, arguments.pop(name)) for name in POSITIONAL[:3])
+            settings = cast(Options, arguments)
             by_head = self.head_steps.heads or self.capped or isinstance(self.head_steps.steps.beta, Tensor)
             if by_head and (heads := _packed_heads(self.module, query)):
-                return _unpacked(self.head_steps, heads, query, key, value, settings)
+                return _attend_packed(self.head_steps, heads, query, key, value, settings)
             return self.head_steps.attend(query, key, value, settings)
 
 
 def _packed_heads(module: nn.Module, query: Tensor) -> int:
-    """The number of query heads of a layer whose heads that share keys lie in the place of the length, or else 0.
+    """The number of query heads of a layer whose queries have heads that share keys on the axis of the length, or 0.
 
-    transformers does this for a single new token.
+    transformers arranges queries like this for a single new token.
     """
     groups = getattr(module, "num_key_value_groups", 1)
     heads = getattr(getattr(module, "config", None), "num_attention_heads", 0)
@@ -150,8 +151,10 @@ def _packed_heads(module: nn.Module, query: Tensor) -> int:
     return heads if packed and query.shape[2] == groups else 0
 
 
-def _unpacked(head_steps: HeadSteps, heads: int, query: Tensor, key: Tensor, value: Tensor, options: Options) -> Tensor:
-    """The attention of queries whose heads lie in the place of the length, with the heads in their own place."""
+def _attend_packed(
+    head_steps: HeadSteps, heads: int, query: Tensor, key: Tensor, value: Tensor, options: Options
+) -> Tensor:
+    """The attention of queries whose heads are on the axis of the length; they are moved to the axis of the heads."""
     mask = options.get("attn_mask")
     if mask is not None and mask.ndim == 4 and mask.shape[1] > 1:
         options = {**options, "attn_mask": mask.reshape(len(mask), heads, 1, mask.shape[-1])}
@@ -182,17 +185,17 @@ class _State:
     repeated: RepeatedCalls[Entry] = field(default_factory=RepeatedCalls)
 
     def current(self) -> Entry | None:
-        """The context that applies to a call: the last one opened, or that of the call which is repeated."""
+        """The context that applies to a call: the last one that was opened, or the context of a repeated call."""
         last = self.open[-1] if self.open else None
         with_steps = last is not None and last.steps is not None
         if torch.compiler.is_compiling():
             return last
         if in_backward() and (with_steps or len(self.repeated)):
-            found = self.repeated.find()
-            if found is None and with_steps:
+            repeated = self.repeated.find()
+            if repeated is None and with_steps:
                 rule = "the backward pass repeats a call of a checkpoint whose forward pass this context has not seen"
                 raise RuntimeError(f"{rule}. Run both in it, with preserve_rng_state=True.")
-            return found
+            return repeated
         if (with_steps or len(self.repeated)) and in_checkpoint():
             if last is not None and with_steps:
                 self.repeated.store(last)
@@ -202,18 +205,18 @@ class _State:
 
     @contextmanager
     def run(self, module: nn.Module, entry: Entry) -> Iterator[None]:
-        """A context for one call; one that is repeated after its context has ended also gets its configuration."""
-        own, kept = vars(module), vars(module).get("config")
+        """A context for one call; a call that is repeated after its context has ended also gets its configuration."""
+        attributes, config = vars(module), vars(module).get("config")
         late = entry.config is not None and not self.open
         self.running.append(entry)
         if late:
-            own["config"] = entry.config
+            attributes["config"] = entry.config
         try:
             yield
         finally:
             self.running.pop()
             if late:
-                own["config"] = kept
+                attributes["config"] = config
 
 
 def steps_on(module: nn.Module) -> HeadSteps | None:
@@ -244,8 +247,8 @@ def _with_steps(module: nn.Module, call: Callable[[], object], strict: bool) -> 
     return result
 
 
-def _intercepting(kind: type[nn.Module]) -> type[nn.Module]:
-    """A subclass whose calls take the steps of the contexts that are open; pickles and copies are of the class."""
+def _subclass(kind: type[nn.Module]) -> type[nn.Module]:
+    """A subclass whose calls take the steps of the open contexts; pickles and copies are of the class itself."""
     if kind in _SUBCLASSES:
         return _SUBCLASSES[kind]
 
@@ -260,38 +263,38 @@ def _intercepting(kind: type[nn.Module]) -> type[nn.Module]:
 
     def reduce(self: nn.Module, protocol: SupportsIndex) -> tuple[object, ...]:
         state = self.__getstate__()
-        state = {name: one for name, one in state.items() if name != STATE} if isinstance(state, dict) else state
+        state = {name: x for name, x in state.items() if name != STATE} if isinstance(state, dict) else state
         return copyreg._reconstructor, (kind, object, None), state  # type: ignore[attr-defined]
 
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     methods = {"__call__": call, "_call_impl": call_impl, "__reduce_ex__": reduce}
-    made = _SUBCLASSES[kind] = type(kind.__name__, (kind,), {**names, **methods})
-    return made
+    _SUBCLASSES[kind] = type(kind.__name__, (kind,), {**names, **methods})
+    return _SUBCLASSES[kind]
 
 
 @contextmanager
-def intercepted(module: nn.Module, entry: Entry) -> Iterator[None]:
+def intercept(module: nn.Module, entry: Entry) -> Iterator[None]:
     """A context in which the queries of a module take steps; several may be open, and may end in any order.
 
     The module keeps its new class afterwards if checkpoints wait for their backward pass.
     """
-    own = vars(module)
+    attributes = vars(module)
     with _INTERCEPTION_LOCK:
-        state = own.setdefault(STATE, _State(type(module)))
+        state = attributes.setdefault(STATE, _State(type(module)))
         if type(module) is state.plain:
-            module.__class__ = _intercepting(state.plain)
+            module.__class__ = _subclass(state.plain)
         state.open.append(entry)
     try:
         yield
     finally:
         with _INTERCEPTION_LOCK:
-            del state.open[next(i for i, one in enumerate(state.open) if one is entry)]
+            del state.open[next(i for i, opened in enumerate(state.open) if opened is entry)]
             if not state.open and not len(state.repeated):
                 module.__class__ = state.plain
-                del own[STATE]
+                del attributes[STATE]
 
 
-def positions(name: str, values: tuple[int, ...], n: int) -> list[int]:
+def normalize_indices(name: str, values: tuple[int, ...], n: int) -> list[int]:
     """The layers or heads as indices below n, sorted and without duplicates: 3 and -1 may be the same."""
     if wrong := [value for value in values if not -n <= value < n]:
         raise ValueError(f"{name} must lie between {-n} and {n - 1}: there are {n}; got {wrong[0]}.")
@@ -332,7 +335,7 @@ def register(
     _register(NAME, lambda module: head_steps)
     for hook in _HOOKS:
         hook.remove()
-    _HOOKS[:] = [register_module_forward_pre_hook(_check_named)] if n_steps else []
+    _HOOKS[:] = [register_module_forward_pre_hook(_warn_by_name)] if n_steps else []
 
 
 def _register(name: str, steps_of: Callable[[nn.Module], HeadSteps]) -> None:
@@ -343,8 +346,8 @@ def _register(name: str, steps_of: Callable[[nn.Module], HeadSteps]) -> None:
         needed = "the attention implementation 'stochastic' needs transformers 4.50 or newer"
         raise ImportError(f"{needed}. Install it with: pip install 'stochattn[transformers]'") from problem
     enter = getattr(functions, "register", functions.__setitem__)  # a plain dict in 4.50
-    known = frozenset(signature(functions[PLAIN]).parameters).union(HARMLESS)
-    enter(name, partial(_attend, steps_of, functions[PLAIN], known))
+    tensors = frozenset(signature(functions[PLAIN]).parameters).union(HARMLESS)
+    enter(name, partial(_attend, steps_of, functions[PLAIN], tensors))
     try:
         from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS as masks
     except ImportError:  # before 4.53 models make their own masks; `_attend` refuses those without causal order
@@ -382,37 +385,37 @@ def stochastic(
     >>> hidden.shape
     torch.Size([1, 3, 8])
     """
-    steps = HeadSteps(LangevinSteps(n_steps, alpha, noise, beta, generator), _whole_numbers("heads", heads))
-    context = _Context(model, steps, _whole_numbers("layers", layers))
-    context.chosen()
+    steps = HeadSteps(LangevinSteps(n_steps, alpha, noise, beta, generator), _check_integers("heads", heads))
+    context = _Context(model, steps, _check_integers("layers", layers))
+    context.select_layers()
     return context
 
 
 class _Context(ContextDecorator, AbstractContextManager[nn.Module]):
-    """What `stochastic` returns; each time that it is entered, the layers of the model are found anew."""
+    """What `stochastic` returns; its layers are looked up each time that it is entered."""
 
     def __init__(self, model: nn.Module, steps: HeadSteps, numbers: tuple[int, ...] | None) -> None:
         self.model, self.steps, self.numbers, self.entered = model, steps, numbers, list[ExitStack]()
 
-    def chosen(self) -> list[nn.Module]:
+    def select_layers(self) -> list[nn.Module]:
         modules = attention_modules(self.model)
         if self.numbers is None:
             return modules
-        return [modules[i] for i in positions("layers", self.numbers, len(modules))]
+        return [modules[i] for i in normalize_indices("layers", self.numbers, len(modules))]
 
     def __enter__(self) -> nn.Module:
         watch = Watch(self.model) if self.numbers is None and self.steps.steps.n_steps else None
-        chosen = self.chosen()
+        layers = self.select_layers()
         with ExitStack() as undo:
             undo.enter_context(_through_torch(self.model))
             if watch is not None:
                 undo.callback(watch.finish)
-            if self.model not in chosen:
-                undo.enter_context(intercepted(self.model, Entry(None, watch)))
-            for module in chosen:
+            if self.model not in layers:
+                undo.enter_context(intercept(self.model, Entry(None, watch)))
+            for module in layers:
                 config = vars(module).get("config")
                 by_interface = getattr(config, IMPLEMENTATION, None) == IN_CONTEXT
-                undo.enter_context(intercepted(module, Entry(self.steps, watch, config, by_interface)))
+                undo.enter_context(intercept(module, Entry(self.steps, watch, config, by_interface)))
             self.entered.append(undo.pop_all())
         return self.model
 
@@ -423,7 +426,7 @@ class _Context(ContextDecorator, AbstractContextManager[nn.Module]):
 def _attend(
     steps_of: Callable[[nn.Module], HeadSteps],
     readout: Callable[..., Attended],
-    known: frozenset[str],
+    allowed_tensors: frozenset[str],
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -434,7 +437,7 @@ def _attend(
     """The attention that transformers calls in each layer: its own "sdpa", after the steps of the queries."""
     capped = {ours: options.pop(theirs, None) for theirs, ours in CAPS.items()}
     for name, option in options.items():  # transformers' own "sdpa" drops unknown ones
-        if isinstance(option, Tensor) and name not in known:
+        if isinstance(option, Tensor) and name not in allowed_tensors:
             rule = f"{name} must be None with the implementation 'stochastic', because torch's attention has none"
             raise ValueError(f"{rule}; {type(module).__name__} passes one. Use a model without it.")
     causal = getattr(module, "is_causal", False) and not getattr(module, "is_cross_attention", False)
@@ -449,8 +452,8 @@ def _attend(
     return readout(module, query, key, value, attention_mask, **options)
 
 
-def _check_named(module: nn.Module, inputs: object) -> None:
-    """Warn of layers that take no steps before the first pass of a model that uses the implementation by its name."""
+def _warn_by_name(module: nn.Module, inputs: object) -> None:
+    """Before the first pass of a model that uses the implementation by its name, warn of layers that take no steps."""
     if torch.compiler.is_compiling() or getattr(vars(module).get("config"), IMPLEMENTATION, None) != NAME:
         return
     if module not in _CHECKED:
@@ -467,7 +470,7 @@ def _through_torch(model: nn.Module) -> Iterator[None]:
     if not any(INTERFACE in calls(type(module)) for module in modules):
         yield
         return
-    copies = _copies(modules)
+    copies = _copy_configs(modules)
     with ExitStack() as undo:
         for module in modules:
             if id(config := vars(module).get("config")) in copies:
@@ -477,13 +480,15 @@ def _through_torch(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def _copies(modules: list[nn.Module]) -> dict[int, object]:
-    """Copies of the configurations of modules, by the id of the original, which name torch's attention.
+def _copy_configs(modules: list[nn.Module]) -> dict[int, object]:
+    """Copies of the configurations of modules, by the id of the original, in which torch's attention is set.
 
-    transformers' own switch would change the configuration itself, and restore one name for all parts of a model.
+    The switch of transformers would change the configuration itself, and restore one name for all parts of a model.
     """
     without = [
-        one.config for one in modules if getattr(one, "_supports_sdpa", True) is False and hasattr(one, "config")
+        module.config
+        for module in modules
+        if getattr(module, "_supports_sdpa", True) is False and hasattr(module, "config")
     ]
     copies = dict[int, object]()
     for module in modules:
@@ -492,18 +497,19 @@ def _copies(modules: list[nn.Module]) -> dict[int, object]:
         if name is None or id(config) in copies:
             continue
         is_copy = (id(module), "config") in _ORIGINALS
-        made = copies[id(config)] = config if is_copy else copy(config)
+        copied = copies[id(config)] = config if is_copy else copy(config)
         # In some releases torch's attention leaves soft caps out, which the model's own attention has.
         capped = name != PLAIN and getattr(config, "attn_logit_softcapping", None) is not None
-        vars(made)[IMPLEMENTATION] = IN_CONTEXT if capped or any(one is config for one in without) else PLAIN
-    if any(getattr(made, IMPLEMENTATION) == IN_CONTEXT for made in copies.values()):
+        in_context = capped or any(config is unsupported for unsupported in without)
+        vars(copied)[IMPLEMENTATION] = IN_CONTEXT if in_context else PLAIN
+    if any(getattr(copied, IMPLEMENTATION) == IN_CONTEXT for copied in copies.values()):
         _register(IN_CONTEXT, lambda module: steps_on(module) or HeadSteps(LangevinSteps()))
-    for made in copies.values():
-        vars(made).update({name: copies[id(part)] for name, part in vars(made).items() if id(part) in copies})
+    for copied in copies.values():
+        vars(copied).update({name: copies[id(part)] for name, part in vars(copied).items() if id(part) in copies})
     return copies
 
 
-def _whole_numbers(name: str, values: Sequence[int] | None) -> tuple[int, ...] | None:
+def _check_integers(name: str, values: Sequence[int] | None) -> tuple[int, ...] | None:
     if values is None:
         return None
     if not isinstance(values, Iterable) or isinstance(values, (str, Mapping)):

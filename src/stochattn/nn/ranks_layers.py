@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Noise = Callable[[Tensor, float], Tensor]
 
 
-def retrieved(memory: ShardedMemory, xi: Tensor, n_steps: int) -> Tensor:
+def retrieve(memory: ShardedMemory, xi: Tensor, n_steps: int) -> Tensor:
     """`HopfieldMemory.forward` of a sharded memory; (..., d) -> (..., d), or (..., v) if it has values."""
 
     def facts() -> dict[str, Fact]:
@@ -34,7 +34,7 @@ def retrieved(memory: ShardedMemory, xi: Tensor, n_steps: int) -> Tensor:
     return (state if values is None else memory.bank.attend(state, beta, values)).to(xi.dtype)
 
 
-def attended_after_steps(
+def attend_after_steps(
     query: Tensor,
     memory: Tensor | ShardedMemory,
     value: Tensor | ShardedMemory,
@@ -53,7 +53,7 @@ def attended_after_steps(
             rule = "value must be the ShardedMemory that is the key, whose values are read, or else its memories"
             remedy = "Pass it twice: stochastic_attention(query, bank, bank)."
             raise ValueError(f"{rule}; got {type(value).__name__}. {remedy}")
-        for name in [name for name, given in unsupported.items() if given]:
+        for name in [name for name, passed in unsupported.items() if passed]:
             raise ValueError(f"{name} must be left out with a ShardedMemory: every query attends to all memories.")
         steps = steps_of()
         same: dict[str, Fact] = {"n_steps": steps.n_steps, "alpha": steps.alpha, "noise": steps.noise}

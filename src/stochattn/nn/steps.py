@@ -87,8 +87,9 @@ def check_beta_or_tensor(beta: object) -> float | Tensor:
         return check_beta(beta)
     if not beta.is_floating_point():
         raise TypeError(f"beta must be a number or a tensor of real numbers; got {beta.dtype}.")
-    known = not (torch.compiler.is_compiling() or beta.is_meta or torch._C._functorch.is_functorch_wrapped_tensor(beta))
-    if known and beta.device.type == "cpu" and not bool(((beta > 0) & (beta < math.inf)).all()):
+    is_functorch = torch._C._functorch.is_functorch_wrapped_tensor(beta)
+    is_readable = not (torch.compiler.is_compiling() or beta.is_meta or is_functorch)
+    if is_readable and beta.device.type == "cpu" and not bool(((beta > 0) & (beta < math.inf)).all()):
         raise ValueError(f"beta must have positive, finite elements; the smallest is {float(beta.detach().min())}.")
     return beta
 
@@ -99,7 +100,7 @@ def wide(x: Tensor) -> Tensor:
 
 
 def additive(mask: Tensor | None, like: Tensor) -> Tensor | None:
-    """A mask, True for a visible key, as numbers to add to the logits, which torch need not make at each step then."""
+    """A mask, True for a visible key, as numbers to add to the logits, so that torch need not convert it each step."""
     if mask is None or mask.dtype != torch.bool:
         return mask if mask is None else mask.to(like.dtype)
     return torch.zeros((), dtype=like.dtype, device=mask.device).masked_fill(~mask, -math.inf)

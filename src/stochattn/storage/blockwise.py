@@ -2,8 +2,6 @@
 
 Attention weights are relative to the largest logit so far, w = exp(l − top). A block that raises it by δ scales the
 earlier sums by exp(−δ), so the result is one softmax over all memories, up to rounding, at any beta.
-
-Passes over memories in shards: what a pass computes of each shard, and how the results of shards are merged.
 """
 
 from __future__ import annotations
@@ -30,21 +28,21 @@ class Shards(ABC):
     """Memories (K, d) in shards of rows, which may be on other machines. A pass does its work where the shards are."""
 
     @abstractmethod
-    def merged(
+    def map_reduce(
         self,
         part: Callable[..., Result],
         merge: Callable[[Result, Result], Result],
         states: Array | None = None,
         vectors: Sequence[Array | None] = (),
     ) -> Result:
-        """The results of part(rows, start, states, *vectors) for all shards, merged; neighbors are merged in order.
+        """The results of part(rows, start, states, *vectors) for all shards, merged in the order of the shards.
 
         rows: the memories of a shard, an array or `MappedRows`; start: the index of the first; vectors: (K, ...), of
-        which each call gets those of its memories
+        which each call gets the entries of its memories
         """
 
     @abstractmethod
-    def folded(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
+    def fold(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
         """The result of step(result, rows) for one shard after the other, from `initial` on."""
 
 
@@ -57,7 +55,7 @@ def pass_over(
 ) -> Result:
     """part(patterns, 0, states, *vectors); the merged results of all shards, if the memories are in shards."""
     if isinstance(patterns, Shards):
-        return patterns.merged(part, merge, states, vectors)
+        return patterns.map_reduce(part, merge, states, vectors)
     return part(patterns, 0, states, *vectors)
 
 
@@ -138,9 +136,9 @@ def attention(
     """
     if isinstance(patterns, Shards) and log_r is not None and not log_r.any():
         log_r = None  # which need not travel
-    own, merge = values is patterns, merge_hard_sums if beta == math.inf else merge_sums
-    part = partial(_attention_to, beta=beta, own_values=own, spread=spread, row_stable=row_stable)
-    return pass_over(patterns, part, merge, xi, log_r, None if own else values)
+    averages_rows, merge = values is patterns, merge_hard_sums if beta == math.inf else merge_sums
+    part = partial(_attention_to, beta=beta, averages_rows=averages_rows, spread=spread, row_stable=row_stable)
+    return pass_over(patterns, part, merge, xi, log_r, None if averages_rows else values)
 
 
 def _attention_to(
@@ -151,15 +149,15 @@ def _attention_to(
     values: Array | None,
     *,
     beta: float,
-    own_values: bool,
+    averages_rows: bool,
     spread: bool,
     row_stable: bool,
 ) -> Sums:
-    """The sums over some memories, whose own rows are averaged if `own_values`."""
-    one_pass = partial(_one_pass, patterns, log_r, beta, patterns if own_values else values, spread, row_stable)
+    """The sums over some memories; averages_rows: whether the values are these memories."""
+    one_pass = partial(_one_pass, patterns, log_r, beta, patterns if averages_rows else values, spread, row_stable)
     with full_precision(xi):
-        rows = row_blocks(xi, len(patterns))
-        parts = [part for some in rows for part in _in_parts_that_fit(one_pass, xi[some], patterns)]
+        blocks = row_blocks(xi, len(patterns))
+        parts = [part for rows in blocks for part in _in_parts_that_fit(one_pass, xi[rows], patterns)]
     return parts[0] if len(parts) == 1 else Sums(*map(arrays.concatenate, zip(*parts, strict=True)))
 
 
@@ -179,7 +177,7 @@ def _add(first: Sums, second: Sums, decay_of: Callable[[Array, Array], Array]) -
     for top, total, readout, spread in (first, second):
         decay = decay_of(top, highest)
         scaled.append((total * decay, readout * decay, decay * (spread - (highest - top) * total)))
-    return Sums(highest, *(one + other for one, other in zip(*scaled, strict=True)))
+    return Sums(highest, *(a + b for a, b in zip(*scaled, strict=True)))
 
 
 def _in_parts_that_fit(one_pass: Callable[[Array], Sums], xi: Array, patterns: Array) -> list[Sums]:
@@ -195,7 +193,7 @@ def _in_parts_that_fit(one_pass: Callable[[Array], Sums], xi: Array, patterns: A
         remedy = "Free memory there, or keep the bank on the CPU."
         raise MemoryError(f"attention of {size} does not fit on {arrays.device_name(xi)}: {reason} {remedy}")
     half = -(-len(xi) // 2 // ROWS_PER_BLOCK) * ROWS_PER_BLOCK
-    return [part for some in (xi[:half], xi[half:]) for part in _in_parts_that_fit(one_pass, some, patterns)]
+    return [part for states in (xi[:half], xi[half:]) for part in _in_parts_that_fit(one_pass, states, patterns)]
 
 
 def _one_pass(
@@ -297,12 +295,12 @@ class _Triangle(NamedTuple):
 def _triangle(patterns: Array) -> NumpyArray:
     """R of the QR decomposition of more than d memories: (d, d). A Gram matrix of squares would lose digits."""
     begin = _Triangle(*(np.empty((0, patterns.shape[1])) for _ in _Triangle._fields))
-    found = patterns.folded(_decompose, begin) if isinstance(patterns, Shards) else _decompose(begin, patterns)
-    return _qr(found.R, found.waiting) if len(found.waiting) else found.R
+    R, waiting = patterns.fold(_decompose, begin) if isinstance(patterns, Shards) else _decompose(begin, patterns)
+    return _qr(R, waiting) if len(waiting) else R
 
 
 def _decompose(before: _Triangle, patterns: Array) -> _Triangle:
-    """The decomposition with further memories, in steps of a fixed number: shards of any size give the same bits."""
+    """The decomposition with further memories, a fixed number at a time: shards of any size give the same bits."""
     (R, waiting), (K, d) = before, patterns.shape
     size = max(min(MAX_MEMORIES_AT_ONCE, QR_NUMBERS // d), d)
     ends = [*range(size - len(waiting), K, size), K]

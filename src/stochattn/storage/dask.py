@@ -2,10 +2,6 @@
 
 A task reads one chunk, where it is, and returns its share of the result; a tree of tasks merges the shares. Draws are a
 `dask.array` too: each chunk of memories hands over the rows that are drawn, and each block of draws adds its own noise.
-
-Dask clusters: connecting to one, and whether its workers have this version of the library.
-
-The tasks of a pass over memories in a `dask.array`, as its workers run them.
 """
 
 from __future__ import annotations
@@ -88,19 +84,19 @@ def require_same_version(client: Client) -> None:
     versions = client.run(resolve_name, "stochattn:__version__", on_error="return")
     for worker, version in versions.items():
         if version != __version__:
-            found = "cannot import stochattn" if isinstance(version, Exception) else f"has stochattn {version}"
+            problem = "cannot import stochattn" if isinstance(version, Exception) else f"has stochattn {version}"
             remedy = f"Install it there: pip install 'stochattn[dask]=={__version__}'."
-            raise InputError(f"worker {worker} {found}, and this process has {__version__}. {remedy}")
+            raise InputError(f"worker {worker} {problem}, and this process has {__version__}. {remedy}")
 
 
-def view_of(
+def view_rows(
     chunk: NumpyArray, first: int, columns: Array | None, rows: Array | None, divisors: Array | None
 ) -> MappedRows:
-    """Some rows and columns of a chunk, that are converted when they are read; rows count from the first chunk."""
+    """Some rows and columns of a chunk, which are converted when they are read; rows count from the first chunk."""
     return MappedRows(np.asarray(chunk), None if rows is None else rows - first, columns, divisors)
 
 
-def readable(view: NumpyArray | MappedRows) -> NumpyArray | MappedRows:
+def as_readable(view: NumpyArray | MappedRows) -> NumpyArray | MappedRows:
     """A chunk as an array that attention can read; one of another dtype is converted block by block."""
     if isinstance(view, MappedRows):
         return view
@@ -108,41 +104,45 @@ def readable(view: NumpyArray | MappedRows) -> NumpyArray | MappedRows:
     return rows if rows.dtype in (np.float32, np.float64) else MappedRows(rows)
 
 
-def of_shard(part: Callable[..., Result], start: int, states: Array | None, view: Array, *vectors: Array) -> Result:
+def run_part(part: Callable[..., Result], start: int, states: Array | None, view: Array, *vectors: Array) -> Result:
     """The result of a pass for one shard."""
-    return part(readable(view), start, states, *vectors)
+    return part(as_readable(view), start, states, *vectors)
 
 
 def merge_all(merge: Callable[[Result, Result], Result], *results: Result) -> Result:
-    """Neighboring results as one."""
+    """One result from neighboring ones."""
     return reduce(merge, results)
 
 
-def joined(*pieces: NumpyArray) -> NumpyArray:
-    """The pieces of an array that was sent in several."""
+def join_pieces(*pieces: NumpyArray) -> NumpyArray:
+    """An array that was sent in several pieces."""
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def fold_shard(step: Callable[[Result, Array], Result], result: Result, view: Array) -> Result:
-    """The result so far and one more shard."""
-    return step(result, readable(view))
+    """The result so far with one more shard."""
+    return step(result, as_readable(view))
 
 
-def taken(chunk: NumpyArray, first: int, columns: Array | None, rows: NumpyArray, divisors: Array | None) -> NumpyArray:
-    """These rows of a chunk, counted from the first chunk, as numbers of the bank."""
-    return view_of(chunk, first, columns, rows, divisors)[:]
+def take_rows(
+    chunk: NumpyArray, first: int, columns: Array | None, rows: NumpyArray, divisors: Array | None
+) -> NumpyArray:
+    """These rows of a chunk, counted from the first chunk, in the dtype of the bank."""
+    return view_rows(chunk, first, columns, rows, divisors)[:]
 
 
-def project(chunk: NumpyArray, columns: Array | None, basis: NumpyArray, dtype: np.dtype[np.generic]) -> NumpyArray:
+def project_rows(
+    chunk: NumpyArray, columns: Array | None, basis: NumpyArray, dtype: np.dtype[np.generic]
+) -> NumpyArray:
     """The rows of a chunk, or some columns of them, in a basis (d, r)."""
     rows = np.asarray(chunk, dtype=dtype) if columns is None else np.asarray(chunk[:, columns], dtype=dtype)
     return np.asarray(rows @ basis)
 
 
-def finished(
+def finish_draws(
     finish: Callable[[NumpyArray, int], NumpyArray], first: int, order: NumpyArray, *parts: NumpyArray
 ) -> NumpyArray:
-    """Draws from the rows of several shards, which lie in the order of their shards."""
+    """Draws from rows in the order of their shards."""
     rows = np.empty((len(order), parts[0].shape[1]), dtype=parts[0].dtype)
     rows[order] = np.concatenate(parts)
     return finish(rows, first)
@@ -180,18 +180,18 @@ def _zarr_arrays(x: DaskArray) -> list[StoredChunks]:
     """The Zarr arrays that `dask.array.from_zarr` reads for x: each is the only entry of a layer of its graph."""
     graph = x.__dask_graph__()
     sources = [layer for name, layer in graph.layers.items() if str(name).startswith("original-")]
-    return [one for layer in sources for one in layer.values() if hasattr(one, "nchunks_initialized")]
+    return [entry for layer in sources for entry in layer.values() if hasattr(entry, "nchunks_initialized")]
 
 
 @dataclass(eq=False)
 class DaskRows(MappedRows, Shards):
-    """Rows and columns of a `dask.array`: (K, d). An index computes the rows that it names; `rows` must rise."""
+    """Rows and columns of a `dask.array`: (K, d). An index computes the rows that it names; `rows` are increasing."""
 
     _placed: list[_Placed] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def of(cls, x: DaskArray) -> DaskRows:
-        """The rows of a dask.array whose chunks are whole rows of known number; an error with the remedy otherwise."""
+        """The rows of a dask.array in chunks of a known number of whole rows; an error with the remedy otherwise."""
         if x.ndim != 2:
             hint = "For a single memory pass x[None, :]." if x.ndim == 1 else "Flatten each example to a row first."
             rule = "patterns must be a matrix with one row per memory, (K, d)"
@@ -220,16 +220,16 @@ class DaskRows(MappedRows, Shards):
         order = np.argsort(indices, kind="stable")
         rows = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
         if len(indices):
-            rows[order] = np.concatenate(self._computed(lambda send: self._gathered(indices[order], send)))
+            rows[order] = np.concatenate(self._compute(lambda send: self._gather(indices[order], send)))
         return rows
 
-    def projected(self, basis: NumpyArray) -> DaskRows:
+    def project(self, basis: NumpyArray) -> DaskRows:
         """The rows in a basis (d, r), projected again at each pass: (K, r)."""
         chunks, meta = (self._array.chunks[0], (basis.shape[1],)), np.empty((0, 0), self.dtype)
-        work = partial(project, columns=self.columns, basis=basis, dtype=self.dtype)
+        work = partial(project_rows, columns=self.columns, basis=basis, dtype=self.dtype)
         return replace(self, base=self._array.map_blocks(work, chunks=chunks, meta=meta), columns=None)
 
-    def merged(
+    def map_reduce(
         self,
         part: Callable[..., Result],
         merge: Callable[[Result, Result], Result],
@@ -238,7 +238,7 @@ class DaskRows(MappedRows, Shards):
     ) -> Result:
         def graph(send: _Send) -> list[Delayed]:
             shared, columns = send.to_all(states), [self._parts(vector, send) for vector in vectors]
-            work, merging = _task(of_shard), _task(merge_all)
+            work, merging = _task(run_part), _task(merge_all)
             results = [
                 work(part, shard.start, shared, view, *(parts[i] for parts in columns))
                 for i, (shard, view) in enumerate(zip(self._shards, self._views(send), strict=True))
@@ -247,19 +247,19 @@ class DaskRows(MappedRows, Shards):
                 results = [merging(merge, *results[i : i + FAN_IN]) for i in range(0, len(results), FAN_IN)]
             return results
 
-        return self._computed(graph)[0]
+        return self._compute(graph)[0]
 
-    def folded(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
+    def fold(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
         def graph(send: _Send) -> list[Delayed]:
             result, fold = send.to_all(initial), _task(fold_shard)
             for view in self._views(send):
                 result = fold(step, result, view)
             return [result]
 
-        return self._computed(graph)[0]
+        return self._compute(graph)[0]
 
     def draw_rows(self, k: NumpyArray, size: int, finish: Callable[[NumpyArray, int], NumpyArray]) -> DaskArray:
-        """A dask.array of the memories k (n,), each chunk of `size` rows as finish(rows, number of the first) gives it.
+        """A dask.array of finish(rows, number of the first row) for each `size` rows of the memories k (n,).
 
         A chunk of memories is read once, for all draws. Until they are finished, the rows of all draws exist at once.
         """
@@ -269,20 +269,20 @@ class DaskRows(MappedRows, Shards):
         shard_of, blocks = np.searchsorted(stops, k, side="right"), slices(len(k), size)
         order = np.argsort(shard_of, kind="stable")
         pieces: list[list[Delayed]] = [[] for _ in blocks]
-        for some in np.split(order, np.flatnonzero(np.diff(shard_of[order])) + 1):
-            (rows,), begin = self._gathered(k[some], _Send(None)), 0
-            for block, n in zip(*np.unique(some // size, return_counts=True), strict=True):
+        for draws in np.split(order, np.flatnonzero(np.diff(shard_of[order])) + 1):  # the draws from each shard
+            (rows,), begin = self._gather(k[draws], _Send(None)), 0
+            for block, n in zip(*np.unique(draws // size, return_counts=True), strict=True):
                 pieces[block].append(rows[begin : begin + int(n)])
                 begin += int(n)
-        made = [
+        chunks = [
             dask.array.from_delayed(
-                _task(finished)(finish, block.start, _places(shard_of[block]), *parts),
+                _task(finish_draws)(finish, block.start, _places(shard_of[block]), *parts),
                 shape=(block.stop - block.start, self.shape[1]),
                 meta=np.empty((0, 0), dtype=self.dtype),
             )
             for block, parts in zip(blocks, pieces, strict=True)
         ]
-        return dask.array.concatenate(made)
+        return dask.array.concatenate(chunks)
 
     @property
     def _array(self) -> DaskArray:
@@ -291,51 +291,49 @@ class DaskRows(MappedRows, Shards):
     @cached_property
     def _shards(self) -> list[_Shard]:
         """The chunks that hold memories of the bank."""
-        sizes, found = self._array.chunks[0], []
+        sizes, shards = self._array.chunks[0], []
         for chunk, size, end in zip(self._array.to_delayed()[:, 0], sizes, np.cumsum(sizes), strict=True):
             limits = np.array([end - size, end])
             start, stop = map(int, limits if self.rows is None else np.searchsorted(self.rows, limits))
             if start < stop:
-                found.append(_Shard(chunk, int(end - size), start, stop))
-        return found
+                shards.append(_Shard(chunk, int(end - size), start, stop))
+        return shards
 
     def _views(self, send: _Send) -> list[Delayed]:
-        """The rows of each shard, made where they are needed."""
-        rows, divisors, view = self._parts(self.rows, send), self._parts(self.divisors, send), _task(view_of)
-        parts = zip(self._shards, rows, divisors, strict=True)
+        """The rows of each shard, selected where they are needed."""
         if self.rows is None and self.columns is None and self.divisors is None:
             return [shard.chunk for shard in self._shards]
-        return [view(shard.chunk, shard.first, self.columns, *some) for shard, *some in parts]
+        rows, divisors, view = self._parts(self.rows, send), self._parts(self.divisors, send), _task(view_rows)
+        parts = zip(self._shards, rows, divisors, strict=True)
+        return [view(shard.chunk, shard.first, self.columns, indices, factors) for shard, indices, factors in parts]
 
     def _parts(self, vector: Array | None, send: _Send) -> list[object]:
         """What each shard gets of a vector (K, ...); the workers of a cluster keep the last few of them."""
         if vector is None:
             return [None] * len(self._shards)
-        for known in self._placed:
-            if known.vector is vector and known.client is send.client:
-                return known.parts
+        for placed in self._placed:
+            if placed.vector is vector and placed.client is send.client:
+                return placed.parts
         parts = send.each([vector[shard.start : shard.stop] for shard in self._shards])
         if send.client is not None:
             self._placed[:] = [*self._placed[1 - MAX_VECTORS :], _Placed(vector, send.client, parts)]
         return parts
 
-    def _gathered(self, k: NumpyArray, send: _Send) -> list[Delayed]:
+    def _gather(self, k: NumpyArray, send: _Send) -> list[Delayed]:
         """Tasks that take the memories k (n,), one for each shard that has any; k lists them shard by shard."""
-        ends = np.searchsorted(k, [shard.stop for shard in self._shards])  # no order within a shard is needed for it
-        found = [(shard, k[begin:end]) for shard, begin, end in zip(self._shards, [0, *ends], ends, strict=False)]
-        found = [(shard, some) for shard, some in found if len(some)]
-        rows = send.each([self._local_rows(shard, some) for shard, some in found])
-        divisors = [None if self.divisors is None else self.divisors[some] for _, some in found]
-        parts = zip(found, rows, divisors, strict=True)
-        return [_task(taken)(shard.chunk, 0, self.columns, *some) for (shard, _), *some in parts]
+        ends = np.searchsorted(k, [shard.stop for shard in self._shards])  # which needs no order within a shard
+        shards = [(shard, k[begin:end]) for shard, begin, end in zip(self._shards, [0, *ends], ends, strict=False)]
+        shards = [(shard, indices) for shard, indices in shards if len(indices)]
+        base_rows = [(indices if self.rows is None else self.rows[indices]) - shard.first for shard, indices in shards]
+        rows = send.each(
+            [np.asarray(local).astype(np.uint32) for local in base_rows]
+        )  # in 32 bits, because they travel
+        divisors = [None if self.divisors is None else self.divisors[indices] for _, indices in shards]
+        parts = zip(shards, rows, divisors, strict=True)
+        return [_task(take_rows)(shard.chunk, 0, self.columns, local, factor) for (shard, _), local, factor in parts]
 
-    def _local_rows(self, shard: _Shard, k: NumpyArray) -> NumpyArray:
-        """The rows of a shard's chunk that hold the memories k; in 32 bits, because they travel."""
-        rows = k if self.rows is None else self.rows[k]
-        return np.asarray(rows - shard.first).astype(np.uint32)
-
-    def _computed(self, graph: Callable[[_Send], list[Delayed]]) -> list[Result]:
-        """The results of a graph, which is made again if the cluster was restarted and forgot what it had been sent."""
+    def _compute(self, graph: Callable[[_Send], list[Delayed]]) -> list[Result]:
+        """The results of a graph, which is built again if the cluster was restarted and has lost what it was sent."""
         import dask
 
         try:
@@ -365,7 +363,9 @@ class _Send(NamedTuple):
         if self.client is None or not isinstance(value, np.ndarray) or value.nbytes <= MAX_GRAPH_BYTES:
             return delayed(value, pure=False, traverse=False)
         pieces = np.array_split(value, -(-value.nbytes // MAX_GRAPH_BYTES)) if len(value) > 1 else [value]
-        return _task(joined)(*(self.client.persist(delayed(piece, pure=False, traverse=False)) for piece in pieces))
+        return _task(join_pieces)(
+            *(self.client.persist(delayed(piece, pure=False, traverse=False)) for piece in pieces)
+        )
 
     def each(self, parts: list[NumpyArray]) -> list[object]:
         """An array for each of several tasks."""
@@ -378,8 +378,8 @@ class _Send(NamedTuple):
 def _task(function: Callable[..., object]) -> Callable[..., Delayed]:
     from dask import delayed
 
-    made: Callable[..., Delayed] = delayed(function, pure=False, traverse=False)
-    return made
+    task: Callable[..., Delayed] = delayed(function, pure=False, traverse=False)
+    return task
 
 
 def _places(shard_of: NumpyArray) -> NumpyArray:

@@ -2,8 +2,6 @@
 
 Rows are converted when they are read (half precision to float32, integers to float64); the file is never copied.
 Draws are written block by block, in bounded memory; their file appears when it is complete.
-
-Squared norms of memories, from one pass that refuses rows that are not finite.
 """
 
 from __future__ import annotations
@@ -32,11 +30,11 @@ from .blockwise import Shards, blocks, pass_over
 def check_norms(patterns: Array, progress: bool | None = None) -> Array:
     """‖m_k‖² of every memory (K,), from one pass over them; ValueError names the first row that is not finite."""
     shown = False if isinstance(patterns, Shards) else progress  # shards are read by several threads or processes
-    found = pass_over(patterns, partial(_norms, progress=shown), _joined_norms)
-    if found.flaw is not None:
-        where = "row {} has NaN or an infinite number, the first in column {}".format(*found.flaw)
+    squares, flaw = pass_over(patterns, partial(_norms, progress=shown), _join_norms)
+    if flaw is not None:
+        where = f"row {flaw[0]} has NaN or an infinite number, the first in column {flaw[1]}"
         raise ValueError(f"patterns must be finite; {where}. Remove or impute such rows first.")
-    return found.squares
+    return squares
 
 
 class _Norms(NamedTuple):
@@ -58,11 +56,11 @@ def _norms(patterns: Array, start: int, states: None, *, progress: bool | None) 
     return _Norms(norms, None)
 
 
-def _joined_norms(first: _Norms, second: _Norms) -> _Norms:
+def _join_norms(first: _Norms, second: _Norms) -> _Norms:
     return _Norms(np.concatenate((first.squares, second.squares)), first.flaw or second.flaw)
 
 
-MAX_SMALL_NUMBERS = 2**24  # numbers in a bank that may be copied, or passed over many times. A larger bank is neither
+MAX_SMALL_NUMBERS = 2**24  # numbers in a bank that may be copied, or read many times; a larger bank is neither
 BLOCK_NUMBERS = 2**22  # numbers drawn at a time: 16 MB in float32
 MAGIC = b"\x93NUMPY"
 ROWS = "rows"  # the kind of data in the settings beside a file of draws
@@ -119,7 +117,7 @@ class MappedRows:
 
 
 def is_mapped(x: object) -> TypeGuard[NumpyArray]:
-    """Whether x is in a file that is open for reading only; `MappedRows` pass as an array, read by whole rows."""
+    """Whether x is in a file that is open for reading only; `MappedRows` count as arrays, though read by whole rows."""
     return isinstance(x, MappedRows) or (isinstance(x, np.memmap) and x.mode == "r")
 
 
@@ -183,8 +181,8 @@ def _header(stream: BinaryIO, name: str, size: int) -> ArrayHeader:
     """Shape, order and dtype from the header of an .npy file; the data is not read, and nothing is unpickled."""
     start = stream.read(len(MAGIC))
     if start != MAGIC:
-        found = "is empty" if not size else "is an archive (.npz)" if start[:2] == b"PK" else "is not an .npy file"
-        raise ValueError(f"{name} {found}. Memories are opened from a matrix that np.save wrote.")
+        problem = "is empty" if not size else "is an archive (.npz)" if start[:2] == b"PK" else "is not an .npy file"
+        raise ValueError(f"{name} {problem}. Memories are opened from a matrix that np.save wrote.")
     stream.seek(0)
     try:
         return read_header(stream)
@@ -234,7 +232,7 @@ def rows_at_a_time(d: int) -> int:
     return max(BLOCK_NUMBERS // d, 1)
 
 
-def writable(out: object, n_bytes: int, source: str | None, replace: bool = False) -> Path:
+def check_output(out: object, n_bytes: int, source: str | None, replace: bool = False) -> Path:
     """`out` as a path: an .npy file that is not `source`, on a disk with n_bytes free; an error otherwise.
 
     replace: whether a file that no earlier call wrote may be replaced
@@ -275,7 +273,7 @@ def write_rows(
     progress: bool | None,
     replace: bool = False,
 ) -> Array:
-    """A read-only memory map of the file that these blocks of rows, (n, d) in all, are written to.
+    """Write blocks of rows, (n, d) in all, to a file; return the file as a read-only memory map.
 
     `path`.json gets the settings. Both files appear when they are complete; an error or Ctrl-C changes nothing.
     """

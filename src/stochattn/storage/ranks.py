@@ -35,11 +35,11 @@ Value = TypeVar("Value")
 
 
 class Checked(NamedTuple, Generic[Value]):
-    """A checked argument, the facts by name that must be the same on every rank, and those that may differ."""
+    """A checked argument, the facts by name that must be the same on every rank, and the facts that may differ."""
 
     value: Value
     same: Mapping[str, Fact]
-    own: Mapping[str, Fact] = {}
+    by_rank: Mapping[str, Fact] = {}
 
 
 class Record(NamedTuple):
@@ -47,7 +47,7 @@ class Record(NamedTuple):
 
     call: str
     same: dict[str, Fact]
-    own: dict[str, Fact]
+    by_rank: dict[str, Fact]
     error: str | None = None
     message: str = ""
 
@@ -84,7 +84,7 @@ class RankGroup:
             raise ValueError(f"{rule}; got {device.type}. nccl takes CUDA tensors, and gloo tensors on the CPU.")
 
     def agree(self, call: str, check: Callable[[], Checked[Value]]) -> tuple[Value, list[dict[str, Fact]]]:
-        """What `check` returns, and every rank's own facts; the same error on all ranks if one of them is wrong.
+        """The value that `check` returns, and the facts of each rank; the same error on all ranks if a check fails.
 
         Each call begins with this, so that ranks with different arguments, or in different calls, do not wait for each
         other.
@@ -92,19 +92,18 @@ class RankGroup:
         failed: Exception | None = None
         try:
             checked = check()
-            record = Record(call, dict(checked.same), dict(checked.own))
+            record = Record(call, dict(checked.same), dict(checked.by_rank))
         except Exception as error:
             failed = error
             record = Record(call, {}, {}, type(error).__name__, first_line(error)[:MAX_MESSAGE])
         records = self._records(record)
-        for rank, other in enumerate(records):
-            if other.error is not None:
-                named = [kind for kind in ERRORS if kind.__name__ == other.error]
-                kind = named[0] if named else RuntimeError
-                raise kind(f"rank {rank}: {other.message}") from (failed if rank == self.rank else None)
-        for rank, other in enumerate(records):
-            _require_same(records[0], rank, other)
-        return checked.value, [other.own for other in records]
+        for rank, answer in enumerate(records):
+            if answer.error is not None:
+                kind = next((kind for kind in ERRORS if kind.__name__ == answer.error), RuntimeError)
+                raise kind(f"rank {rank}: {answer.message}") from (failed if rank == self.rank else None)
+        for rank, answer in enumerate(records):
+            _require_same(records[0], rank, answer)
+        return checked.value, [record.by_rank for record in records]
 
     def merge(self, sums: Sums, hard: bool = False) -> Sums:
         """The sums over the memories of all ranks, from those over the memories of each; hard: for beta = inf."""
@@ -131,12 +130,12 @@ class RankGroup:
         """One number from each rank, in float64: (size,)."""
         return np.asarray(self.gather(torch.tensor(x, dtype=torch.float64, device=device)).cpu().numpy())
 
-    def replicated(self, x: Tensor) -> Tensor:
-        """x itself, which is the same on all ranks; its gradient is the sum of those of all ranks."""
-        same: Tensor = _Replicated.apply(x, self)
+    def replicate(self, x: Tensor) -> Tensor:
+        """x itself, which is the same on all ranks; its gradient is the sum of the gradients of all ranks."""
+        same: Tensor = _Replicate.apply(x, self)
         return same
 
-    def _merged(self, packed: Tensor, hard: bool) -> Tensor:
+    def _merge_rows(self, packed: Tensor, hard: bool) -> Tensor:
         """Rows (top, sums) (n, 1 + v), relative to each rank's top, merged over ranks: (n, 1 + v)."""
         n, width = packed.shape
         share = -(-n // self.size)
@@ -155,11 +154,11 @@ class RankGroup:
     def _records(self, record: Record) -> list[Record]:
         text = json.dumps(record._asdict(), ensure_ascii=False).encode()
         if len(text) > RECORD_BYTES:
-            # An error here would be this rank's own, and the others would wait for it.
+            # An error here would be raised on this rank alone, and the others would wait for it.
             short = Record(record.call, {}, {}, record.error or "ValueError", "the arguments are too long to compare.")
             text = json.dumps(short._asdict()).encode()
         line = torch.frombuffer(bytearray(text.ljust(RECORD_BYTES)), dtype=torch.uint8).to(self.facts_device)
-        return [Record(**json.loads(bytes(other))) for other in self.gather(line).cpu().numpy()]
+        return [Record(**json.loads(bytes(answer))) for answer in self.gather(line).cpu().numpy()]
 
     @contextmanager
     def _collective(self) -> Iterator[None]:
@@ -171,7 +170,7 @@ class RankGroup:
                 raise
             lost = f"rank {self.rank} of {self.size} waited for a rank that ended, or that did not answer in time"
             remedy = "Look for the first error among the ranks, and start all of them again."
-            reason = first_line(error).partition(". ")[0]  # gloo adds advice of its own
+            reason = first_line(error).partition(". ")[0]  # gloo adds its own advice
             raise RuntimeError(f"{lost}: {reason}. {remedy}") from error
 
 
@@ -181,11 +180,11 @@ def checksum(x: Tensor) -> int:
     return int((bits * (2 * torch.arange(len(bits), device=x.device) + 1)).sum())
 
 
-def _require_same(first: Record, rank: int, other: Record) -> None:
-    if first.call != other.call:
-        raise ValueError(f"all ranks must make the same call; rank 0 calls {first.call} and rank {rank} {other.call}.")
+def _require_same(first: Record, rank: int, record: Record) -> None:
+    if first.call != record.call:
+        raise ValueError(f"all ranks must make the same call; rank 0 calls {first.call} and rank {rank} {record.call}.")
     for name, expected in first.same.items():
-        if (value := other.same.get(name)) != expected:
+        if (value := record.same.get(name)) != expected:
             differ = f"{name} must be the same on every rank; rank 0 has {expected} and rank {rank} {value}"
             raise ValueError(f"{differ}. Pass the same on all ranks; only rows, log_r and values are a rank's own.")
 
@@ -200,7 +199,7 @@ class _Merge(torch.autograd.Function):  # type: ignore[misc]  # torch is not typ
 
     @staticmethod
     def forward(ctx: Context, top: Tensor, sums: Tensor, ranks: RankGroup, hard: bool) -> Tensor:
-        merged = ranks._merged(torch.cat((top, sums), 1), hard)
+        merged = ranks._merge_rows(torch.cat((top, sums), 1), hard)
         highest = merged[:, :1].clone()
         ctx.save_for_backward(_relative(top, highest, hard))
         ctx.mark_non_differentiable(highest)
@@ -209,10 +208,10 @@ class _Merge(torch.autograd.Function):  # type: ignore[misc]  # torch is not typ
 
     @staticmethod
     def backward(ctx: Context, _: Tensor, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, ctx.ranks.replicated(grad) * ctx.saved_tensors[0], None, None
+        return None, ctx.ranks.replicate(grad) * ctx.saved_tensors[0], None, None
 
 
-class _Replicated(torch.autograd.Function):  # type: ignore[misc]
+class _Replicate(torch.autograd.Function):  # type: ignore[misc]
     """The identity; ranks that compute one loss from equal inputs each add a part of the gradient."""
 
     @staticmethod
@@ -235,4 +234,4 @@ class _Sum(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
-        return ctx.ranks.replicated(grad), None
+        return ctx.ranks.replicate(grad), None
