@@ -81,7 +81,7 @@ class SignalCodec(Codec):
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
         values = np.array(arrays, dtype=np.float64)
         if self.conditions is None:
-            values = self.normalization.applied(np.clip(values, *self.limits))
+            values = self.normalization.apply(np.clip(values, *self.limits))
         if self.step is not None:
             values = np.rint(values / self.step) * self.step
         values = np.clip(values, *self.limits)
