@@ -27,7 +27,7 @@ from ..controls import Control, RectangleControl
 from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
 from ..plain import Gaussian, GaussianCoordinates, Rescaled
-from .codec import PICTURE_EXTENSIONS, ImageCodec, parse_conditions
+from .codec import IMAGE_EXTENSIONS, ImageCodec, parse_conditions
 from .generator.comparison import Features
 from .generator.deformations import DeformationGenerator, ScaleRule, Vary, checked_scale
 from .generator.patches import MIN_WINDOW_RADIUS, ConditionedPixels, PatchGenerator
@@ -37,19 +37,19 @@ from .writing import (
     FolderWriter,
     ShownLevels,
     StreamWriter,
-    compare_pictures,
-    picture_gallery,
-    picture_png,
-    picture_statistics,
+    compare_images,
+    encode_png,
+    image_gallery,
+    image_statistics,
 )
 
 
-def picture_controls(codec: ImageCodec) -> tuple[Control, ...]:
+def image_controls(codec: ImageCodec) -> tuple[Control, ...]:
     """A rectangle, drawn on a stored picture, that new pictures have in common with it."""
     (height, width), levels = codec.shape[:2], ShownLevels.of(codec.stored)
 
     def shown(k: int) -> str:
-        return png(picture_png(levels.stretched(codec.stored[k])))
+        return png(encode_png(levels.stretched(codec.stored[k])))
 
     return (RectangleControl("rectangle", "Rectangle to keep", height, width, codec.ids, shown),)
 
@@ -185,9 +185,9 @@ class ImageKind(Kind["ImageCodec"]):
     key_measure = KeyMeasure(TEXTURE, 0.1, "As sharp as the stored", "they are blurred, streaked or noisy")
     style = (files(__package__) / "style.css").read_text("utf-8")
     parse_condition = staticmethod(parse_conditions)
-    compare, gallery = staticmethod(compare_pictures), staticmethod(picture_gallery)
-    statistics = staticmethod(picture_statistics)
-    controls = staticmethod(picture_controls)
+    compare, gallery = staticmethod(compare_images), staticmethod(image_gallery)
+    statistics = staticmethod(image_statistics)
+    controls = staticmethod(image_controls)
 
     def recognises(self, path: Path) -> bool:
         extension, chunks = path.suffix.lower(), zarr_header(path)
@@ -195,7 +195,7 @@ class ImageKind(Kind["ImageCodec"]):
             return chunks.ndim > 2
         if path.is_dir() or extension == ".npz":
             return True
-        if extension in PICTURE_EXTENSIONS:
+        if extension in IMAGE_EXTENSIONS:
             raise InputError(f"{path} is one picture, and at least two are needed: name the folder of them.")
         if extension != ".npy":
             return False
@@ -217,9 +217,9 @@ class ImageKind(Kind["ImageCodec"]):
         return options.named(found).require_variety(str(parts[0].parent))
 
     def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
-        from .reading import of_array
+        from .reading import convert_array
 
-        return options.named(of_array(to_numpy(data), options.size, options.colour)).require_variety("images")
+        return options.named(convert_array(to_numpy(data), options.size, options.colour)).require_variety("images")
 
     def codec_from_state(self, state: dict[str, object]) -> ImageCodec:
         return ImageCodec(**state)  # type: ignore[arg-type]
@@ -268,17 +268,17 @@ class ImageKind(Kind["ImageCodec"]):
         return np.asarray(items)
 
     def read_new(self, codec: ImageCodec, path: Path) -> Array:
-        from .reading import read_of_shape
+        from .reading import read_new_images
 
-        if (place := Path(path)).suffix.lower() in PICTURE_EXTENSIONS and place.is_file():
+        if (place := Path(path)).suffix.lower() in IMAGE_EXTENSIONS and place.is_file():
             remedy = "Write the new ones to a folder or an .npz file, and name that"
             raise InputError(f"{path} is one picture, such as a contact sheet, and not several. {remedy}.")
-        return read_of_shape(place, codec.shape)
+        return read_new_images(place, codec.shape)
 
     def read_labels(self, codec: ImageCodec, path: Path) -> Array | None:
-        from .reading import labels_of_new
+        from .reading import read_new_labels
 
-        labels = None if codec.labels is None else labels_of_new(Path(path))
+        labels = None if codec.labels is None else read_new_labels(Path(path))
         return None if labels is None else np.array(labels)
 
     def same(self, codec: ImageCodec, first: Array, second: Array) -> Array:
