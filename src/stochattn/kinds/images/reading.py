@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from ..._backend.array_files import ArrayFileError, ArrayHeader, named_texts, npz_headers, read_npy, read_npz
+from ..._backend.array_files import ArrayFileError, ArrayHeader, named_strings, npz_headers, read_npy, read_npz
 from ..._backend.arrays import Array, ArrayLike
 from ..._backend.checks import first_line
 from ..._backend.zarr_files import read_zarr, zarr_header
@@ -233,8 +233,8 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
         raise InputError(f"{path} {rule}: {_SOURCES}.")
     arrays, name = _load_arrays(path)
     images, notes = convert_pixels(arrays[name], f"{path}, array {name!r}" if len(arrays) > 1 else str(path), rescale)
-    ids = named_texts(arrays, ID_NAMES, len(images)) or tuple(str(i + 1) for i in range(len(images)))
-    labels = named_texts(arrays, LABEL_NAMES, len(images))
+    ids = named_strings(arrays, ID_NAMES, len(images)) or tuple(str(i + 1) for i in range(len(images)))
+    labels = named_strings(arrays, LABEL_NAMES, len(images))
     if labels is not None and "nan" in labels:  # from floats
         rule = f"{path}: image {labels.index('nan') + 1} has the class NaN"
         raise InputError(f"{rule}. Give it a class, or leave the image out.")

@@ -22,8 +22,8 @@ MIN_CLASS = 3
 """A class of fewer images has neighbors of any class."""
 LOCAL_BRIGHTNESS = 10 / 64
 """Width over which the brightness and contrast of photographs are removed before they are compared, over the side."""
-VALUES_AT_A_TIME = 2**13  # equivalent: sums are the same
-IMAGES_AT_A_TIME = 64  # equivalent: features of an image do not depend on the others
+VALUES_AT_A_TIME = 2**13
+IMAGES_AT_A_TIME = 64
 
 
 def classes_of(labels: ArrayLike | None, K: int) -> NumpyArray:

@@ -33,8 +33,8 @@ BESIDE, SMALL = 1.0, 1e-3
 """Pixels over which levels around a pixel are averaged, and how much they count beside its own."""
 SAME_BACKGROUND = 0.1
 """Standard deviations of an image within which pixels of an edge are of one background."""
-PAIRS_AT_A_TIME = 64  # equivalent: what fits into a core's cache; every pair has a field of its own
-PAIRS_ON_GPU = 1024  # equivalent: as many as take hardly longer than few
+PAIRS_AT_A_TIME = 64
+PAIRS_ON_GPU = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +169,7 @@ def _gaussian(side: int, length: float) -> NumpyArray:
 def _resizing(old: int, new: int) -> NumpyArray:
     """Triangular weights as wide as the larger pixel: (new, old)."""
     places, width = (np.arange(new) + 0.5) * old / new - 0.5, max(old / new, 1.0)
-    reach = np.arange(-int(width) - 1, old + int(width) + 1)  # equivalent: positions further out have no weight
+    reach = np.arange(-int(width) - 1, old + int(width) + 1)
     return _at_pixels(np.clip(1 - np.abs(places[:, None] - reach) / width, 0.0, None), reach, old)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...._backend.arrays import Array
-from ....core.neighbors import evenly
+from ....core.neighbors import spaced_indices
 
 MIN_SIGNALS, MIN_POINTS, MAX_COMPARED = 8, 16, 32
 """Least numbers of signals and points for a test of alignment; largest number of signals of a class it compares."""
@@ -57,7 +57,7 @@ def is_aligned(signals: Array) -> bool:
     K, T, _ = signals.shape
     if K < MIN_SIGNALS or T < MIN_POINTS:
         return True
-    used = signals[evenly(K, MAX_COMPARED)]
+    used = signals[spaced_indices(K, MAX_COMPARED)]
     seen = _extremes(standardize(used))
     correlations, rng = _correlations(seen), np.random.default_rng(0)
     lags = np.abs(correlations.argmax(2) - correlations.shape[2] // 2)
@@ -178,7 +178,7 @@ def _extend_end(signals: Array, n_more: int) -> Array:
     (K, T, C), seen = signals.shape, standardize(signals)
     w = min(max(round(JOIN * T), 2), MAX_JOIN)
     wanted, least, endings = seen[:, T - w :].reshape(K, -1), np.full(K, np.inf), np.empty((K, w + n_more, C))
-    for donor in evenly(K, MAX_COMPARED).tolist():
+    for donor in spaced_indices(K, MAX_COMPARED).tolist():
         windows = np.lib.stride_tricks.sliding_window_view(seen[donor, : T - n_more], w, axis=0)  # (n, C, w)
         rows = windows.transpose(0, 2, 1).reshape(len(windows), -1)
         distances = np.square(rows).sum(1) - 2 * wanted @ rows.T  # (K, n), less the squares of the last points
@@ -218,14 +218,14 @@ class ShiftedClass:
         scale: the units (C,) of the channels
         """
         center, others = self.view(i, lag), np.flatnonzero(self.members != i)
-        others = others[evenly(len(others), MAX_COMPARED)]
+        others = others[spaced_indices(len(others), MAX_COMPARED)]
         lag_step, time_step = math.ceil(2 * self.half / MAX_LAGS), math.ceil(len(center) / MAX_POINTS)
         distances, firsts = np.empty(len(others)), np.empty(len(others), dtype=np.intp)
         for n, signal in enumerate(self.longer[others]):
             windows = np.lib.stride_tricks.sliding_window_view(signal, len(center), axis=0)[::lag_step, :, ::time_step]
             squares = np.square((windows - center[::time_step].T) / scale[:, None]).sum((1, 2))
             distances[n], firsts[n] = squares.min(), lag_step * squares.argmin()
-        order = np.argsort(distances, kind="stable")[:k]  # equivalent: only ties depend on the kind
+        order = np.argsort(distances, kind="stable")[:k]
         return np.asarray(self.longer[others[order][:, None], firsts[order][:, None] + np.arange(len(center))])
 
     def close(self, displacements: Array) -> Array:

@@ -29,7 +29,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ....core.neighbors import evenly
+from ....core.neighbors import spaced_indices
 from ...generator import Description, Generated
 from ...stratified import stratified
 from .alignment import ShiftedClass, find_shifted_classes
@@ -108,7 +108,7 @@ class LocalDistributions:
         self._cache, self._bytes = (
             dict[tuple[int, int], LocalSignalDistribution](),
             0,
-        )  # equivalent: a byte more or less
+        )
         self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
         spread = np.square(signals - signals.mean(0)).mean((0, 1))
         self.spread = np.where(spread > np.square(MIN_SCALE * np.abs(signals).max()), spread, 0.0)  # (C,)
@@ -165,7 +165,7 @@ class LocalDistributions:
     def _fit_shifted(self, i: int, lag: int, shifted: ShiftedClass) -> LocalSignalDistribution:
         """The distribution around signal i of a class that is not aligned, shifted by a lag, with margins."""
         center, scale = shifted.view(i, lag), self.signals.std((0, 1))
-        scale = np.where(scale > 0, scale, 1.0)  # equivalent: a constant channel differs nowhere
+        scale = np.where(scale > 0, scale, 1.0)
         k = self.n_neighbors(len(shifted.members) - 1)
         near = shifted.find_nearest(i, lag, scale, CANDIDATES * k)
         seen, times = resample_to_grid(np.concatenate([center[None], near]), scale), np.arange(len(center))
@@ -193,7 +193,7 @@ class LocalDistributions:
         """The signals that calibrate the deviations of a class: its members, or all signals if it has few."""
         members = np.flatnonzero(self._classes == label)
         used = members if len(members) >= MIN_CALIBRATED else np.arange(len(self.signals))
-        return [int(used[n]) for n in evenly(len(used), MAX_CALIBRATED)]
+        return [int(used[n]) for n in spaced_indices(len(used), MAX_CALIBRATED)]
 
     def factors(self, label: int) -> tuple[float, float]:
         """Factors of the deviations of a class in time and in value, by which they replace what steps remove.

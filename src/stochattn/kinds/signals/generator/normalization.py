@@ -151,7 +151,7 @@ class Normalization:
 def _fit_rule(signals: Array) -> FittedRule | None:
     """The first rule that signals (K, T) follow."""
     largest = float(np.abs(signals).max())
-    if len(signals) < MIN_SIGNALS or not 1 / MAX_VALUE < largest < MAX_VALUE:  # equivalent: at the limit
+    if len(signals) < MIN_SIGNALS or not 1 / MAX_VALUE < largest < MAX_VALUE:
         return None
     spread = float(signals.std())
     if spread <= MIN_SHARE * largest:  # constant up to rounding

@@ -25,7 +25,7 @@ SMOOTHNESS, MIN_WIDTH, LEAST_SLOPE = 0.04, 2.0, 1e-3
 """Width of the smoother over the length, its least width in points, and ε in units of the variance."""
 MIN_SCALE = 1e-12
 """Standard deviation of a channel, over the largest value, up to which it is constant."""
-MARGIN = 8  # equivalent: the filter sees next to nothing beyond it
+MARGIN = 8
 """Points by which ends are extended: as many as a cubic spline and its filter depend on."""
 LEAST_SPEED = 0.2
 """Least speed of a warp: time does not run backward."""
@@ -110,7 +110,7 @@ def interpolate_cubic(signals: Array, times: Array) -> Array:
 @cache
 def gaussian(n: int, width: float) -> Array:
     """The matrix of Gaussian means over n points with constant ends: (n, n)."""
-    reach = np.arange(-int(4 * width) - 1, n + int(4 * width) + 1)  # equivalent: next to no weight lies beyond
+    reach = np.arange(-int(4 * width) - 1, n + int(4 * width) + 1)
     weights = np.exp(-0.5 * np.square((np.arange(n)[:, None] - reach) / width))
     within = np.zeros((n, n))
     np.add.at(within.T, np.clip(reach, 0, n - 1), weights.T)

@@ -36,9 +36,9 @@ def find_shifts(signals: Array, largest: int) -> Array:
     possible = list_shifts(largest)
     scale = signals.std((0, 1))
     candidates = np.stack([shift_signals(signals, int(by), 0)[:, largest : T - largest] for by in possible])
-    scale[scale == 0] = 1.0  # equivalent: a constant channel is alike at all shifts
+    scale[scale == 0] = 1.0
     candidates = candidates / scale  # (S, K, T', C)
-    chosen = np.full(K, len(possible) // 2)  # equivalent: shifts are relative, and centered below
+    chosen = np.full(K, len(possible) // 2)
     for _ in range(ROUNDS):
         template = candidates[chosen, np.arange(K)].mean(0)
         best = np.square(candidates - template).sum((2, 3)).argmin(0)
