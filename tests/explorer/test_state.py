@@ -297,9 +297,9 @@ def test_warps_are_not_found_again_for_other_weights_and_scales(inputs, monkeypa
     fitted = sa.fit(inputs["signals"], kind="signals", generator="deformations")
     before = fitted.sample(3, rng=0)
     for i in range(fitted.codec.K):
-        fitted.generator.laws.law(i)
+        fitted.generator.distributions.distribution(i)
     with monkeypatch.context() as patched:
-        patched.setattr(time_deformations, "registered", lambda *given: pytest.fail("a warp is found again"))
+        patched.setattr(time_deformations, "register", lambda *given: pytest.fail("a warp is found again"))
         shared = [weighted(fitted), weighted(fitted).with_generator("deformations", scale=0.4)]
         found = [one.sample(5, rng=0) for one in shared]
         back = shared[1].with_generator("deformations")
@@ -313,12 +313,12 @@ def test_warps_are_not_found_again_for_other_weights_and_scales(inputs, monkeypa
 
 def test_laws_at_another_scale_count_their_own_bytes():
     rng = np.random.default_rng(0)
-    laws = time_deformations.LocalLaws(rng.standard_normal((5, 20, 1)), np.zeros(5), 0.9)
-    laws.law(0)
+    laws = time_deformations.LocalDistributions(rng.standard_normal((5, 20, 1)), np.zeros(5), 0.9)
+    laws.distribution(0)
     other = laws.with_scale(0.5)
-    assert other.law(0) is laws.law(0)
-    other.law(1)
-    assert (list(laws._kept), list(other._kept)) == ([(0, 0)], [(0, 0), (1, 0)])
+    assert other.distribution(0) is laws.distribution(0)
+    other.distribution(1)
+    assert (list(laws._cache), list(other._cache)) == ([(0, 0)], [(0, 0), (1, 0)])
     assert other._bytes == 2 * laws._bytes
     assert laws.with_scale(0.9) is laws
 
@@ -334,8 +334,8 @@ def test_other_weights_on_a_page_share_the_first_fit(inputs, tmp_path, kind, gen
     settings = replace(first, ratios=tuple(WEIGHTS.items()))
     fitted = explorer.synthesizer(first).generator
     shared = explorer.synthesizer(settings).generator
-    name = {"signals": "known", "image": "known", "table": "embedding"}[kind]
-    own = {"signals": "laws", "image": "model", "table": "embedding"}[kind]
+    name = {"signals": "computed", "image": "known", "table": "embedding"}[kind]
+    own = {"signals": "distributions", "image": "model", "table": "embedding"}[kind]
     assert getattr(shared, name) is getattr(fitted, own)
     names = {}
     exec(code.python_lines(explorer, settings), names)

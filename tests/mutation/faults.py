@@ -217,7 +217,7 @@ FAULTS = [
     Fault("signals: kernels not drawn to the centre", "kinds/signals/generator/windows.py", "math.sqrt(1 - width) * (self.signals[which]", "(self.signals[which]", "kinds/signals/test_time_windows.py"),
     Fault("signals: squares of windows do not add up", "kinds/signals/generator/windows.py", "np.sin(np.pi / 2 * np.cos(np.pi / 2 * u) ** 2)", "np.cos(np.pi / 2 * u) ** 2", "kinds/signals/test_time_windows.py"),
     Fault("signals: a condition does not change weights", "kinds/signals/generator/windows.py", "joint = self.log_weights + self.log_kernels(positions, values[None])[:, :, 0]", "joint = self.log_weights + 0", "kinds/signals/test_time_windows.py"),
-    Fault("signals: classes vary alike", "kinds/signals/generator/window_fit.py", "pooled = setting.pooled if len(own) > 2", "pooled = 1.0 if len(own) > 2", "kinds/signals/test_time_windows.py"),
+    Fault("signals: classes vary alike", "kinds/signals/generator/window_fit.py", "pooled = setting.pooled if len(members) > 2", "pooled = 1.0 if len(members) > 2", "kinds/signals/test_time_windows.py"),
     Fault("signals: white noise added and not removed", "kinds/signals/generator/window_fit.py", "residuals + a * np.diff(around, 2, axis=1)", "residuals + 0 * np.diff(around, 2, axis=1)", "kinds/signals/test_time_windows.py"),
     Fault("signals: halves lose their classes", "kinds/signals/codec.py", "labels=self.labels_among(signals)", "labels=None", "kinds/signals/test_signals.py"),
     Fault("returns: days not moved to their market", "kinds/returns/generator/windows.py", "coordinates.with_score(new, z[:, 0])", "new", "kinds/returns/test_market.py"),

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -256,3 +257,14 @@ def index_of(ids: Sequence[str], name: str) -> int | None:
         if name in names:
             return names.index(name)
     return None
+
+
+def suggest_ids(name: str, names: Sequence[str]) -> str:
+    """The end of a message on a name that does not exist: those most like it, or the first few of all.
+
+    >>> suggest_ids("temprature", ["temperature", "load"]), suggest_ids("zz", ["a", "b", "c", "d"])
+    ('did you mean temperature?', 'there are a, b, c and others.')
+    """
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    more = " and others" if len(names) > 3 else ""
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names[:3])}{more}."

@@ -12,14 +12,14 @@ from test_deformations import rings
 import stochattn as sa
 from stochattn.kinds.images.generator import deformations
 from stochattn.kinds.images.generator import deformations as deformation_generator
-from stochattn.kinds.images.generator.comparison import feature_rows, nearest_pictures, without_light
+from stochattn.kinds.images.generator.comparison import feature_rows, find_neighbors, without_light
 from stochattn.kinds.images.generator.deformations import DeformationGenerator, Deformations, Vary, _are_near_copies
 from stochattn.kinds.images.generator.registration import _bilinear
 from stochattn.kinds.images.generator.window_attention import are_photographs
 from stochattn.kinds.images.writing import _difference
 
 
-def test_moved_pictures_need_no_note():
+def test_moved_images_need_no_note():
     generator = DeformationGenerator.fit(rings(12, 14), np.ones(12))
     assert generator.describe().resolved["vary"] == "shapes"
     assert generator.describe().notes == ()
@@ -31,7 +31,7 @@ def test_a_class_is_chosen_if_eight_of_the_ten_best_have_it(others, common):
 
 
 @pytest.mark.parametrize(("n_alike", "noted"), [(3, True), (4, False)])
-def test_three_stored_pictures_that_fit_a_condition_are_few(n_alike, noted):
+def test_three_stored_images_that_fit_a_condition_are_few(n_alike, noted):
     stored = (255 * rings(30)).astype(np.uint8)
     dark = (stored[:n_alike] // 8).astype(np.uint8)
     condition = {((0, 28), (0, 20)): str(31)}
@@ -67,8 +67,8 @@ def test_near_copies_do_not_depend_on_the_unit_of_distances(unit):
     assert not _are_near_copies(0.65 * stored, stored)
 
 
-def test_neighbours_of_pictures_that_are_alike_come_in_their_order():
-    found = nearest_pictures(np.zeros((60, 3)), np.zeros(60, int))
+def test_neighbours_of_images_that_are_alike_come_in_their_order():
+    found = find_neighbors(np.zeros((60, 3)), np.zeros(60, int))
     assert (found[0] == np.arange(1, 33)).all()
     assert (found[40] == np.arange(32)).all()
 
@@ -85,11 +85,11 @@ def test_shapes_are_compared_without_light_and_levels_with_it():
     lit = lit_faces()
     assert are_photographs(lit[..., None])
     models = [Deformations(lit, scale=1.0, vary=vary) for vary in (Vary.SHAPES, Vary.LEVELS)]
-    rows = models[0]._registration.pictures, lit
+    rows = models[0]._registration.images, lit
     assert np.corrcoef(without_light(lit[..., None]).mean(1).ravel(), rows[0].mean(1).ravel())[0, 1] > 0.99
     found = [np.array(model._neighbors) for model in models]
     for own, seen in zip(found, rows, strict=True):
-        assert (own == np.array(nearest_pictures(seen.reshape(40, -1), np.zeros(40, int)))).all()
+        assert (own == np.array(find_neighbors(seen.reshape(40, -1), np.zeros(40, int)))).all()
     assert (found[0] != found[1]).mean() > 0.3
 
 
@@ -99,14 +99,14 @@ def test_a_weaker_light_does_not_change_what_photographs_are_compared_by():
     assert np.allclose(without_light(lit / 4), without_light(lit), atol=1e-4)
 
 
-def test_a_module_that_returns_one_number_for_a_picture_is_an_error_in_words():
+def test_a_module_that_returns_one_number_for_a_image_is_an_error_in_words():
     import torch
 
     class Mean(torch.nn.Module):
         def forward(self, x):
             return x.mean((1, 2, 3))
 
-    with pytest.raises(ValueError, match=r"Mean returned float32 of shape \(5,\) for 5 pictures"):
+    with pytest.raises(ValueError, match=r"Mean returned float32 of shape \(5,\) for 5 images"):
         feature_rows(Mean(), rings(5, 8)[..., None])
 
 

@@ -1,4 +1,4 @@
-"""Registration of pictures, local laws of shapes, and the generator "deformations"."""
+"""Registration of images, local laws of shapes, and the generator "deformations"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stochattn.kinds.images.generator.deformations import (
 )
 from stochattn.kinds.images.generator.registration import (
     Registration,
-    SplinePictures,
+    SplineImages,
     blurred,
     enlarged,
     resized,
@@ -34,14 +34,14 @@ def rings(K=20, side=28, seed=0):
     """Ellipses of one stroke, of different places, sizes and slants: (K, side, side) float32 in [0, 1]."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:side, :side] / (side - 1) * 2 - 1
-    pictures = []
+    images = []
     for _ in range(K):
         cy, cx, a, b, slant = (
             rng.normal(0, 0.08, 2).tolist() + rng.uniform(0.4, 0.65, 2).tolist() + [rng.normal(0, 0.3)]
         )
         v, u = y - cy, x - cx - slant * (y - cy)
-        pictures.append(np.exp(-(((np.hypot(u / a, v / b) - 1) / 0.22) ** 2)))
-    return np.array(pictures, dtype=np.float32)
+        images.append(np.exp(-(((np.hypot(u / a, v / b) - 1) / 0.22) ** 2)))
+    return np.array(images, dtype=np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def model():
     return Deformations(rings(40), labels=np.repeat(["a", "b"], 20))
 
 
-def test_a_field_carries_one_picture_onto_the_other():
+def test_a_field_carries_one_image_onto_the_other():
     stored = rings(6)
     found = Registration(stored).fields(np.array([0, 1, 2]), np.array([3, 4, 5]))
     rows, columns = np.mgrid[:28, :28]
@@ -61,7 +61,7 @@ def test_a_field_carries_one_picture_onto_the_other():
         assert steps < 1  # no pixel passes another
 
 
-def test_a_picture_needs_no_field_to_itself_and_pairs_do_not_change_each_other():
+def test_a_image_needs_no_field_to_itself_and_pairs_do_not_change_each_other():
     registration = Registration(rings(5))
     together = registration.fields(np.array([0, 1, 2]), np.array([0, 3, 4]))
     assert np.abs(together[0]).max() < 1e-6
@@ -69,15 +69,15 @@ def test_a_picture_needs_no_field_to_itself_and_pairs_do_not_change_each_other()
 
 
 def test_shifts_are_found_in_pixels_down_and_across():
-    picture = rings(1)[0]
-    stored = np.stack([picture, np.roll(picture, (2, -1), (0, 1))])
+    image = rings(1)[0]
+    stored = np.stack([image, np.roll(image, (2, -1), (0, 1))])
     (u,) = Registration(stored).fields(np.array([0]), np.array([1]))
-    where = picture > 0.5
+    where = image > 0.5
     assert abs(u[0][where].mean() + 2) < 0.35
     assert abs(u[1][where].mean() - 1) < 0.35
 
 
-def test_large_pictures_are_registered_at_28_pixels_and_fields_enlarged():
+def test_large_images_are_registered_at_28_pixels_and_fields_enlarged():
     small, large = (Registration(rings(4, side)) for side in (28, 84))
     assert large.shape == (28, 28)
     pairs = np.array([0, 1]), np.array([2, 3])
@@ -92,7 +92,7 @@ def test_large_pictures_are_registered_at_28_pixels_and_fields_enlarged():
     )
 
 
-def test_resized_and_blurred_pictures_keep_constants_and_means():
+def test_resized_and_blurred_images_keep_constants_and_means():
     x = np.random.default_rng(0).random((3, 30, 20))
     assert resized(np.full((1, 30, 20), 2.0), (11, 9)) == pytest.approx(np.full((1, 11, 9), 2.0))
     assert blurred(np.full((1, 30, 20), 2.0), 3.0) == pytest.approx(np.full((1, 30, 20), 2.0))
@@ -107,7 +107,7 @@ def test_resized_and_blurred_pictures_keep_constants_and_means():
 
 def test_splines_return_stored_pixels_exactly_and_places_between_them_as_scipy_does():
     stored = np.random.default_rng(0).random((3, 12, 9, 2)).astype(np.float64)
-    splines = SplinePictures(stored)
+    splines = SplineImages(stored)
     assert splines.at(np.array([2, 0]), np.zeros((2, 2, 12, 9))) == pytest.approx(stored[[2, 0]], abs=1e-9)
     u = np.random.default_rng(1).normal(0, 2, (1, 2, 12, 9))
     rows, columns = np.mgrid[:12, :9]
@@ -136,7 +136,7 @@ def test_fields_have_the_mean_and_the_covariance_of_the_local_law(model, scale, 
     assert abs(found.var() - variance) <= 4 * np.sqrt(2 / n) * variance + 1e-12
 
 
-def test_a_law_has_the_picture_itself_as_a_member(model):
+def test_a_law_has_the_image_itself_as_a_member(model):
     law, others = model._law(3), model._neighbors[3]
     fields = model._registration.fields(np.full(len(others), 3), others)
     assert law.mean == pytest.approx(fields.sum(0) / (len(others) + 1), abs=1e-5)
@@ -170,7 +170,7 @@ def test_neighbours_are_of_the_same_class_unless_a_class_is_tiny():
     assert (large.n_neighbors, large.neighbor_share) == (32, 32 / 59)
 
 
-def test_the_nearest_pictures_are_the_neighbours():
+def test_the_nearest_images_are_the_neighbours():
     stored = rings(50)
     rows = stored.reshape(50, -1)
     distances = ((rows[:, None] - rows) ** 2).sum(2)
@@ -178,7 +178,7 @@ def test_the_nearest_pictures_are_the_neighbours():
     assert (np.sort(found, 1) == np.sort(np.argsort(distances, 1)[:, 1:33], 1)).all()
 
 
-def test_pictures_that_are_left_out_are_neither_sources_nor_neighbours():
+def test_images_that_are_left_out_are_neither_sources_nor_neighbours():
     log_r = np.zeros(20)
     log_r[:5] = -np.inf
     stored = rings(20)
@@ -189,10 +189,10 @@ def test_pictures_that_are_left_out_are_neither_sources_nor_neighbours():
     assert new == pytest.approx(without.draw(40, 3)[0], abs=1e-6)
 
 
-def test_new_pictures_are_as_far_from_stored_ones_as_these_are_from_each_other():
+def test_new_images_are_as_far_from_stored_ones_as_these_are_from_each_other():
     model = Deformations(rings(100))
     assert model.scale_rule is ScaleRule.MATCHED_DISTANCE
-    rows = model.pictures.reshape(100, -1)
+    rows = model.images.reshape(100, -1)
     target = np.median(nearest_distances(rows))
     drawn = model.around(model.sources(96, 0), 0, model.scale, Purpose.RULE).reshape(96, -1)
     assert 0.94 * target < np.median(nearest_distances(drawn, rows)) <= target
@@ -200,14 +200,14 @@ def test_new_pictures_are_as_far_from_stored_ones_as_these_are_from_each_other()
 
 
 def test_lines_stay_in_one_piece(model):
-    new, stored = model.sample(60, rng=1), model.pictures[..., 0]
+    new, stored = model.sample(60, rng=1), model.images[..., 0]
     assert all(label(one > 0.4, np.ones((3, 3)))[1] == 1 for one in stored)
     assert np.mean([label(one > 0.4, np.ones((3, 3)))[1] == 1 for one in new]) > 0.95
     assert new.min() >= stored.min()
     assert new.max() <= stored.max()
 
 
-def test_pictures_unlike_all_others_are_held_back(model):
+def test_images_unlike_all_others_are_held_back(model):
     spreads = np.array([law.spread for law in model._laws_of(np.arange(40))])
     outlier, usual = int(spreads.argmax()), model._usual_spread
     assert spreads[outlier] > 1.05 * usual
@@ -217,23 +217,23 @@ def test_pictures_unlike_all_others_are_held_back(model):
     free = law.field(deformations.generator(9, Purpose.DRAW, 0), 2.0, np.inf)
     assert held_back - law.mean == pytest.approx((free - law.mean) * usual / law.spread, abs=1e-5)
     moved = model._splines.at(np.array([outlier]), held_back[None])
-    expected = with_levels_of(moved, model.pictures[outlier][None])[..., 0]
+    expected = with_levels_of(moved, model.images[outlier][None])[..., 0]
     assert model.around(np.array([outlier]), 9, 2.0) == pytest.approx(expected, abs=1e-6)
 
 
 def test_channels_move_together_and_photographs_are_compared_without_their_light():
-    grey = rings(12, 32)
-    model = Deformations(np.repeat(grey[..., None], 3, 3), scale=1.0)
+    gray = rings(12, 32)
+    model = Deformations(np.repeat(gray[..., None], 3, 3), scale=1.0)
     new = model.sample(5, rng=0)
     assert new.shape == (5, 32, 32, 3)
     assert (new[..., 0] == new[..., 1]).all()
     light = np.linspace(0.2, 0.9, 32)[None, :, None] * np.linspace(0.3, 1, 12)[:, None, None]
-    photographs = 0.3 + 0.4 * light + 0.1 * grey
+    photographs = 0.3 + 0.4 * light + 0.1 * gray
     photographs = photographs + 0.02 * np.random.default_rng(0).random(photographs.shape)
     assert are_photographs(photographs)
     compared = without_light(photographs[..., None])
     correlations = [
-        np.corrcoef(one.ravel(), blurred(other, 1.0).ravel())[0, 1] for one, other in zip(compared, grey, strict=True)
+        np.corrcoef(one.ravel(), blurred(other, 1.0).ravel())[0, 1] for one, other in zip(compared, gray, strict=True)
     ]
     assert min(correlations) > 0.5
 
@@ -250,7 +250,7 @@ def test_draws_do_not_depend_on_how_many_there_are_nor_on_laws_that_were_kept(mo
         model.sample(0)
 
 
-def test_tensors_give_the_same_pictures():
+def test_tensors_give_the_same_images():
     torch = pytest.importorskip("torch")
     stored = rings(12)
     expected = Deformations(stored, scale=1.5).sample(6, rng=2)
@@ -286,7 +286,7 @@ def on_gpu(request, monkeypatch):
 
 
 @pytest.mark.parametrize("vary", list(Vary))
-def test_blocks_on_a_gpu_give_the_same_pictures(on_gpu, vary, monkeypatch):
+def test_blocks_on_a_gpu_give_the_same_images(on_gpu, vary, monkeypatch):
     torch = pytest.importorskip("torch")
     labels = np.repeat(["a", "b", "c"], [9, 7, 4])
     expected, source = Deformations(rings(20), labels=labels, scale=0.8, vary=vary).draw(50, 2)
@@ -303,7 +303,7 @@ def test_blocks_on_a_gpu_give_the_same_pictures(on_gpu, vary, monkeypatch):
 
 @pytest.mark.parametrize(("vary", "in_law"), [(Vary.SHAPES, 2 * 40 * 28), (Vary.LEVELS, 40 * 28)])
 def test_blocks_on_a_gpu_fit_into_its_memory(on_gpu, vary, in_law, monkeypatch):
-    """The widest law has six neighbours and the picture itself; numbers have four bytes."""
+    """The widest law has six neighbours and the image itself; numbers have four bytes."""
     torch = pytest.importorskip("torch")
     stored = np.concatenate([rings(12), rings(12)[:, :12]], axis=1)
     made = Deformations(torch.tensor(stored, device=on_gpu), labels=["a"] * 7 + ["b"] * 5, scale=0.8, vary=vary)
@@ -349,7 +349,7 @@ def test_a_scale_of_zero_recalls():
     assert new == pytest.approx(smooth[source], abs=1e-3)
 
 
-def test_two_pictures_have_many_shapes_between_them():
+def test_two_images_have_many_shapes_between_them():
     new = Deformations(rings(2), scale=1.0).sample(20, rng=0)
     assert len(np.unique(new.reshape(20, -1), axis=0)) == 20
 
@@ -369,13 +369,13 @@ def test_small_digits_are_as_different_from_each_other_as_true_ones():
     assert np.median(nearest_distances(new)) > 0.9 * np.median(nearest_distances(images.reshape(300, -1)))
 
 
-def test_pictures_that_are_nearly_alike_get_the_least_scale():
+def test_images_that_are_nearly_alike_get_the_least_scale():
     stored = np.repeat(rings(20), 2, axis=0)
     stored[1::2] += 1e-4
     assert Deformations(stored).scale_rule is ScaleRule.LEAST
 
 
-def test_levels_vary_where_pictures_do_not_differ_in_shape():
+def test_levels_vary_where_images_do_not_differ_in_shape():
     levels = np.linspace(40, 200, 12).astype(np.uint8)
     synth = sa.fit(np.ones((12, 8, 8), np.uint8) * levels[:, None, None])
     assert any("no shapes in common, so that levels vary; vary='shapes'" in note for note in synth.notes)
@@ -384,7 +384,7 @@ def test_levels_vary_where_pictures_do_not_differ_in_shape():
     assert len(set(new[:, 0, 0]) - set(levels.tolist())) > 10
 
 
-def test_fields_do_not_depend_on_the_black_level_and_elongated_pictures_are_reduced():
+def test_fields_do_not_depend_on_the_black_level_and_elongated_images_are_reduced():
     stored = rings(4)
     pairs = np.array([0, 1]), np.array([2, 3])
     expected = Registration(stored).fields(*pairs)
@@ -393,7 +393,7 @@ def test_fields_do_not_depend_on_the_black_level_and_elongated_pictures_are_redu
     assert h * w <= 4 * 28**2 + 2 * w
 
 
-def test_pictures_that_differ_in_more_than_shape_get_the_largest_scale():
+def test_images_that_differ_in_more_than_shape_get_the_largest_scale():
     noise = np.random.default_rng(0).random((12, 16, 16))
     model = Deformations(0.2 * noise + rings(12, 16))
     assert (model.scale_rule, model.scale) == (ScaleRule.LARGEST, pytest.approx(1.4))
@@ -414,7 +414,7 @@ def test_the_synthesizer_draws_deformations_by_default_in_the_shares_of_classes(
     assert np.abs(np.bincount(np.asarray(batch.source) // 20, minlength=2) - [40, 20]).max() <= 1
 
 
-def test_conditioned_pictures_are_drawn_by_patches_and_say_so():
+def test_conditioned_images_are_drawn_by_patches_and_say_so():
     stored = (255 * rings(20)).astype(np.uint8)
     synth = sa.fit(stored).condition({(3, 4): 120})
     assert (synth.sample(3, rng=0)[:, 3, 4] == 120).all()
@@ -424,18 +424,18 @@ def test_conditioned_pictures_are_drawn_by_patches_and_say_so():
     assert not any("no effect" in note for note in synth.notes)
 
 
-def test_options_without_effect_on_conditioned_pictures_are_noted():
+def test_options_without_effect_on_conditioned_images_are_noted():
     stored = (255 * rings(12)).astype(np.uint8)
     notes = sa.fit(stored, scale=0.5).condition({(3, 4): 120}).notes
     assert "scale had no effect, because no lines are moved." in notes
 
 
-def test_conditioned_pictures_are_combined_within_the_class_that_fits_best():
+def test_conditioned_images_are_combined_within_the_class_that_fits_best():
     bright, dark = 255 - 200 * rings(12, 12), 200 * rings(14, 12, seed=1)
     stored = np.concatenate([bright, dark]).astype(np.uint8)
     synth = sa.fit(stored, labels=["bright"] * 12 + ["dark"] * 14)
     clear = synth.condition({((0, 6), (0, 12)): "20"})
-    assert any("stored pictures of the class dark, which fit the condition best" in note for note in clear.notes)
+    assert any("stored images of the class dark, which fit the condition best" in note for note in clear.notes)
     assert (np.asarray(clear.generator.sample(8, np.random.default_rng(0)).source) >= 12).all()
     assert (clear.sample(8, rng=0)[:, 6:].mean((1, 2)) < 150).all()
     middle = np.repeat([130, 131], 13)
@@ -443,22 +443,22 @@ def test_conditioned_pictures_are_combined_within_the_class_that_fits_best():
     assert not any("of the class" in note for note in mixed.condition({(0, 5): 130}).notes)
 
 
-def test_a_condition_that_few_stored_pictures_fit_is_noted():
+def test_a_condition_that_few_stored_images_fit_is_noted():
     stored = (255 * rings(40)).astype(np.uint8)
     stored[7] = 255 - stored[7]
     few = sa.fit(stored).condition({((0, 28), (0, 20)): "8"})
-    assert any("about 1 stored picture explains the condition" in note and "near-copies" in note for note in few.notes)
+    assert any("about 1 stored image explains the condition" in note and "near-copies" in note for note in few.notes)
     assert not any("near-copies" in note for note in sa.fit(stored).condition({((0, 2), (0, 28)): "1"}).notes)
 
 
 @pytest.mark.parametrize(
     ("labels", "error"),
     [
-        ([None, *"abcde"], "labels: picture 1 has None. Give it a name"),
-        ([*"abcde", float("nan")], "labels: picture 6 has nan. Give it a name"),
-        (np.eye(6), r"one name for each picture; picture 1 has 6 values. If they are one-hot, .* labels.argmax\(1\)"),
-        (5, "labels must have a name for each of the 6 pictures, such as a list; got 5"),
-        (list("abc"), "labels must name each of the 6 pictures; got 3"),
+        ([None, *"abcde"], r"labels: \w+ 1 has None. Give it a name"),
+        ([*"abcde", float("nan")], r"labels: \w+ 6 has nan. Give it a name"),
+        (np.eye(6), r"one name for each \w+; \w+ 1 has 6 values. If they are one-hot, .* labels.argmax\(1\)"),
+        (5, r"labels must have a name for each of the 6 \w+, such as a list; got 5"),
+        (list("abc"), r"labels must name each of the 6 \w+; got 3"),
     ],
     ids=["None", "NaN", "one-hot", "number", "few"],
 )
@@ -476,23 +476,23 @@ def test_labels_may_be_numbers_and_tensors():
 def test_labels_of_files_are_checked(tmp_path):
     images = (255 * rings(6)).astype(np.uint8)
     np.savez(tmp_path / "one.npz", images=images, labels=np.array([0, 1, np.nan, 0, 1, 0]))
-    with pytest.raises(sa.kinds.InputError, match="picture 3 has the class NaN"):
+    with pytest.raises(sa.kinds.InputError, match="image 3 has the class NaN"):
         sa.fit(tmp_path / "one.npz")
     np.savez(tmp_path / "two.npz", images=images, labels=np.eye(6))
     synth = sa.fit(tmp_path / "two.npz")
     assert synth.codec.labels is None
-    assert any("'labels' of shape (6, 6) has no class for each picture" in note for note in synth.notes)
+    assert any("'labels' of shape (6, 6) has no class for each image" in note for note in synth.notes)
 
 
-def test_coefficients_of_many_pictures_are_found_when_they_are_needed(monkeypatch):
+def test_coefficients_of_many_images_are_found_when_they_are_needed(monkeypatch):
     stored, u = rings(6)[..., None], np.random.default_rng(0).normal(0, 2, (3, 2, 28, 28)).astype(np.float32)
-    expected = SplinePictures(stored).at(np.array([4, 1, 4]), u)
-    monkeypatch.setattr(SplinePictures, "MAX_BYTES", 0)
-    assert (found := SplinePictures(stored)).coefficients is None
+    expected = SplineImages(stored).at(np.array([4, 1, 4]), u)
+    monkeypatch.setattr(SplineImages, "MAX_BYTES", 0)
+    assert (found := SplineImages(stored)).coefficients is None
     assert found.at(np.array([4, 1, 4]), u) == pytest.approx(expected, abs=1e-6)
 
 
-def test_parts_of_the_stored_pictures_keep_their_classes():
+def test_parts_of_the_stored_images_keep_their_classes():
     stored = (255 * rings(20)).astype(np.uint8)
     synth = sa.fit(stored, labels=["a", "b"] * 10)
     assert synth.refit(np.array([1, 2, 3, 8])).codec.labels == ("b", "a", "b", "a")
@@ -502,7 +502,7 @@ def test_parts_of_the_stored_pictures_keep_their_classes():
 
 @pytest.mark.parametrize("condition", [{(3, 4): 0.5}, {((0, 4), (0, 4)): np.full((4, 4), 0.25)}], ids=["pixel", "part"])
 def test_levels_of_conditions_are_whole_numbers(condition):
-    with pytest.raises(sa.kinds.InputError, match=r"levels are whole numbers from 0 to 255, .*: multiply by 255"):
+    with pytest.raises(sa.kinds.InputError, match=r"values are integers from 0 to 255, .*: multiply by 255"):
         sa.fit(rings(6)).condition(condition)
 
 
@@ -515,36 +515,36 @@ def textures(K=60, side=16, seed=0):
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_moved_pictures_get_the_levels_of_another_picture_in_their_own_order(library):
+def test_moved_images_get_the_levels_of_another_image_in_their_own_order(library):
     rng = np.random.default_rng(0)
     moved = rng.permuted(np.tile(np.linspace(0, 1, 30)[:, None], (4, 1, 3)), axis=1).reshape(4, 5, 6, 3)
-    pictures = rng.random((4, 5, 6, 3))
-    given = moved, pictures
+    images = rng.random((4, 5, 6, 3))
+    given = moved, images
     if library == "torch":
         torch = pytest.importorskip("torch")
-        given = torch.tensor(moved), torch.tensor(pictures)
+        given = torch.tensor(moved), torch.tensor(images)
     found = np.asarray(with_levels_of(*given))
     for i in range(4):
         for c in range(3):
-            pairs = dict(zip(sorted(moved[i, ..., c].ravel()), sorted(pictures[i, ..., c].ravel()), strict=True))
+            pairs = dict(zip(sorted(moved[i, ..., c].ravel()), sorted(images[i, ..., c].ravel()), strict=True))
             for (y, x), level in np.ndenumerate(moved[i, ..., c]):
                 around = moved[i, max(y - 1, 0) : y + 2, max(x - 1, 0) : x + 2, c]
                 assert found[i, y, x, c] == np.clip(pairs[level], around.min(), around.max())
 
 
-def test_lines_become_wider_where_a_picture_has_more_bright_pixels():
-    moved, picture = np.zeros((1, 9, 9, 1)), np.zeros((1, 9, 9, 1))
-    moved[0, 4, 4], picture[0, :3, :3] = 1.0, 0.5
+def test_lines_become_wider_where_a_image_has_more_bright_pixels():
+    moved, image = np.zeros((1, 9, 9, 1)), np.zeros((1, 9, 9, 1))
+    moved[0, 4, 4], image[0, :3, :3] = 1.0, 0.5
     expected = np.zeros((9, 9))
     expected[3:6, 3:6] = 0.5
-    assert (with_levels_of(moved, picture)[0, ..., 0] == expected).all()
-    picture[0, :5, :5] = 0.5  # more than there are pixels beside the line: the others stay as they are
-    assert (with_levels_of(moved, picture)[0, ..., 0] == expected).all()
+    assert (with_levels_of(moved, image)[0, ..., 0] == expected).all()
+    image[0, :5, :5] = 0.5  # more than there are pixels beside the line: the others stay as they are
+    assert (with_levels_of(moved, image)[0, ..., 0] == expected).all()
 
 
-def test_new_pictures_have_nearly_the_levels_of_the_picture_that_they_are_deformations_of(model):
+def test_new_images_have_nearly_the_levels_of_the_image_that_they_are_deformations_of(model):
     new, source = model.draw(30, 2)
-    stored, scale = model.pictures[..., 0], model.scale
+    stored, scale = model.images[..., 0], model.scale
     moved = []
     for i, law in enumerate(model._laws_of(source)):
         field = law.field(deformations.generator(2, Purpose.DRAW, i), scale, model._usual_spread)
@@ -583,7 +583,7 @@ def test_levels_of_textures_vary_because_moved_textures_are_near_copies():
     assert new.max() <= stored.max()
 
 
-def test_the_nearest_pictures_by_levels_are_the_neighbours_where_levels_vary():
+def test_the_nearest_images_by_levels_are_the_neighbours_where_levels_vary():
     stored = textures(50)
     rows = stored.reshape(50, -1)
     distances = ((rows[:, None] - rows) ** 2).sum(2)
@@ -592,7 +592,7 @@ def test_the_nearest_pictures_by_levels_are_the_neighbours_where_levels_vary():
     assert Deformations(stored, scale=1.0).vary is Vary.SHAPES
 
 
-def test_shapes_of_few_pictures_still_vary(model):
+def test_shapes_of_few_images_still_vary(model):
     assert model.vary is Vary.SHAPES
     assert Deformations(rings(8)).vary is Vary.SHAPES
 
@@ -601,7 +601,7 @@ def test_what_varies_is_an_option_that_is_saved_with_how_the_scale_was_found(tmp
     stored = np.rint(255 * textures(40)).astype(np.uint8)
     synth = sa.fit(stored)
     assert synth.describe().resolved["vary"] == "levels"
-    assert "stored pictures with other levels, as the nearest (32) differ" in synth.describe().summary
+    assert "stored images with other levels, as the nearest (32) differ" in synth.describe().summary
     synth.save(tmp_path / "one.synth")
     loaded = sa.load(tmp_path / "one.synth")
     assert loaded.describe().summary == synth.describe().summary

@@ -9,7 +9,7 @@ from stochattn.kinds.images.generator.window_attention import ILLUMINATION_WEIGH
 
 
 def shaded(n, side=32, seed=0):
-    """Pictures of the same bars with different illumination."""
+    """Images of the same bars with different illumination."""
     rng = np.random.default_rng(seed)
     place = np.linspace(-1, 1, side)
     bars = 0.3 * (np.sin(16 * np.pi * place) > 0)
@@ -20,12 +20,12 @@ def shaded(n, side=32, seed=0):
 
 
 @pytest.mark.parametrize("shape", [(3, 32, 40, 1), (2, 24, 25, 3)])
-def test_split_and_joined_pictures_are_unchanged(shape):
-    pictures = np.random.default_rng(0).random(shape)
-    illumination = Illumination(pictures)
-    parts = illumination.split(pictures)
+def test_split_and_joined_images_are_unchanged(shape):
+    images = np.random.default_rng(0).random(shape)
+    illumination = Illumination(images)
+    parts = illumination.split(images)
     assert parts.shape == (*shape[:3], 2 * shape[3])
-    np.testing.assert_allclose(illumination.join(parts), pictures, atol=1e-12)
+    np.testing.assert_allclose(illumination.join(parts), images, atol=1e-12)
 
 
 def test_illumination_is_the_lowest_waves_and_detail_has_none_of_them():
@@ -34,14 +34,14 @@ def test_illumination_is_the_lowest_waves_and_detail_has_none_of_them():
         np.cos(2 * np.pi * place),
         np.cos(20 * np.pi * place),
     )  # waves number 2 and 20; the first 4 are illumination
-    picture = (slow[:, None] * slow + fast[:, None] * fast)[None, :, :, None]
-    parts = Illumination(picture).split(picture)
+    image = (slow[:, None] * slow + fast[:, None] * fast)[None, :, :, None]
+    parts = Illumination(image).split(image)
     np.testing.assert_allclose(parts[0, ..., 0] / ILLUMINATION_WEIGHT, slow[:, None] * slow, atol=1e-12)
     np.testing.assert_allclose(parts[0, ..., 1], fast[:, None] * fast, atol=1e-12)
 
 
 def test_a_seam_of_illumination_is_made_smooth():
-    """Two greys side by side in the illumination alone: the joined picture has no jump larger than the waves allow."""
+    """Two greys side by side in the illumination alone: the joined image has no jump larger than the waves allow."""
     illumination = Illumination(np.zeros((1, 64, 64, 1)))
     parts = np.zeros((1, 64, 64, 2))
     parts[:, :, 32:, 0] = ILLUMINATION_WEIGHT
@@ -50,7 +50,7 @@ def test_a_seam_of_illumination_is_made_smooth():
     assert joined[:, 8].mean() < 0.2 < 0.8 < joined[:, 56].mean()
 
 
-def test_drawings_and_small_pictures_are_not_photographs():
+def test_drawings_and_small_images_are_not_photographs():
     assert are_photographs(shaded(5))
     ink = np.zeros((4, 32, 32))
     ink[:, 10:20, 10:20] = np.random.default_rng(0).random((4, 10, 10))
@@ -64,23 +64,23 @@ def test_photographs_may_have_any_offset():
 
 
 def test_the_illumination_of_a_tiny_side_is_its_mean():
-    pictures = np.random.default_rng(0).random((2, 2, 3, 1))
-    illumination = Illumination(pictures).split(pictures)[..., :1] / ILLUMINATION_WEIGHT
-    np.testing.assert_allclose(illumination, np.broadcast_to(pictures.mean((1, 2), keepdims=True), pictures.shape))
+    images = np.random.default_rng(0).random((2, 2, 3, 1))
+    illumination = Illumination(images).split(images)[..., :1] / ILLUMINATION_WEIGHT
+    np.testing.assert_allclose(illumination, np.broadcast_to(images.mean((1, 2), keepdims=True), images.shape))
 
 
-def test_heads_mix_illumination_and_detail_of_different_pictures():
-    """Bars are vertical: true pictures change slowly along columns, and heads without separation produce seams."""
+def test_heads_mix_illumination_and_detail_of_different_images():
+    """Bars are vertical: true images change slowly along columns, and heads without separation produce seams."""
     stored = shaded(40)
     new = LocalHeads(stored, radius=2.5).sample(8, rng=0)
     assert new.shape == (8, 32, 32)
     np.testing.assert_array_equal(new, LocalHeads(stored, radius=2.5, illumination=True).sample(8, rng=0))
     unsplit = LocalHeads(stored, radius=2.5, illumination=False).sample(8, rng=0)
-    true, ours, theirs = (np.abs(np.diff(pictures, axis=1)).mean() for pictures in (stored, new, unsplit))
+    true, ours, theirs = (np.abs(np.diff(images, axis=1)).mean() for images in (stored, new, unsplit))
     assert ours - true < 0.6 * (theirs - true)
 
 
-def test_a_window_beyond_the_picture_recalls():
+def test_a_window_beyond_the_image_recalls():
     stored = shaded(6)
     new = LocalHeads(stored, radius=1e3).sample(4, rng=0)
     gaps = np.abs(new[:, None] - stored[None]).max((2, 3)).min(1)
@@ -119,13 +119,11 @@ def test_illumination_of_stored_photographs_is_split_and_that_of_drawings_is_not
 
 
 def test_illumination_has_a_smaller_weight_than_detail():
-    """Two pictures differ in illumination and one in detail: the first two are neighbours."""
+    """Two images differ in illumination and one in detail: the first two are neighbours."""
     place = np.linspace(-1, 1, 32)
     bars, others = 0.2 * np.sign(np.sin(16 * np.pi * place)), 0.2 * np.sign(np.cos(16 * np.pi * place))
-    pictures = np.stack([bars + 0 * place[:, None], bars + 0.4 * place[:, None], others + 0 * place[:, None]])[
-        ..., None
-    ]
-    parts = Illumination(pictures).split(pictures).reshape(3, -1)
+    images = np.stack([bars + 0 * place[:, None], bars + 0.4 * place[:, None], others + 0 * place[:, None]])[..., None]
+    parts = Illumination(images).split(images).reshape(3, -1)
     assert np.linalg.norm(parts[0] - parts[1]) < 0.6 * np.linalg.norm(parts[0] - parts[2])
-    plain = pictures.reshape(3, -1)
+    plain = images.reshape(3, -1)
     assert np.linalg.norm(plain[0] - plain[1]) > 0.7 * np.linalg.norm(plain[0] - plain[2])

@@ -1,4 +1,4 @@
-"""Pictures: reading, levels, conditioned pixels, both generators, and files that are written."""
+"""Images: reading, levels, conditioned pixels, both generators, and files that are written."""
 
 import io
 import json
@@ -21,8 +21,8 @@ from stochattn.kinds.images.description import ImageHopfieldOptions, ImageOption
 from stochattn.kinds.images.kind import KIND
 from stochattn.kinds.images.writing import contact_sheet
 
-SETTINGS = Settings(seed=1, generator="hopfield", source="pictures", beta=8.0, version="0")
-PAPER = {"centre": False, "variance": None, "whiten": False, "norm": "paper"}
+SETTINGS = Settings(seed=1, generator="hopfield", source="images", beta=8.0, version="0")
+PAPER = {"center": False, "variance": None, "whiten": False, "norm": "paper"}
 FORMATS = {format.name: format for format in KIND.formats}
 
 
@@ -75,7 +75,7 @@ def hopfield(images, **options):
 
 
 def drawn(synth, n, seed=0):
-    """New pictures, and the stored one nearest to each."""
+    """New images, and the stored one nearest to each."""
     made = synth.generator.sample(n, np.random.default_rng(seed))
     return synth.codec.decode(made.values), made.source
 
@@ -87,8 +87,8 @@ def conditioned(synth, *texts):
 # Levels
 
 
-@pytest.mark.parametrize("images", [blobs(), in_colour()], ids=["grey", "rgb"])
-def test_stored_pictures_are_decoded_exactly(images):
+@pytest.mark.parametrize("images", [blobs(), in_colour()], ids=["gray", "rgb"])
+def test_stored_images_are_decoded_exactly(images):
     codec = codec_of(images)
     levels = codec.encode(images)
     assert levels.dtype == np.float32
@@ -100,8 +100,8 @@ def test_stored_pictures_are_decoded_exactly(images):
 
 
 @pytest.mark.parametrize("options", [{}, {"whiten": False}, {"whiten": False, "variance": None}, {"norm": "whole"}])
-@pytest.mark.parametrize("images", [blobs(), in_colour()], ids=["grey", "rgb"])
-def test_rows_of_stored_pictures_are_decoded_exactly(images, options):
+@pytest.mark.parametrize("images", [blobs(), in_colour()], ids=["gray", "rgb"])
+def test_rows_of_stored_images_are_decoded_exactly(images, options):
     synth = hopfield(images, **options)
     embedding = synth.generator.embedding
     coordinates = embedding.coordinates
@@ -136,8 +136,8 @@ def test_published_setting_is_pixels_of_unit_norm():
     assert "dark" in synth.notes[-1]
 
 
-def test_noise_follows_the_stored_pictures_by_default():
-    # A pixel that is the same in every stored picture has no noise, and smooth pictures stay smooth.
+def test_noise_follows_the_stored_images_by_default():
+    # A pixel that is the same in every stored image has no noise, and smooth images stay smooth.
     images = blobs()
     images[:, 0, 0] = 17
     new = hopfield(images).sample(50, rng=0)
@@ -215,7 +215,7 @@ def test_folder_with_subfolders_gives_ids_and_labels(tmp_path):
     assert codec.ids == ("a/1.png", "a/x/3.BMP", "b/0.tif", "b/2.png")
     assert codec.labels == ("a", "a", "b", "b")
     np.testing.assert_array_equal(codec.stored, images[[1, 2, 3, 0]])
-    assert codec.notes == ("1 file is not a picture and was skipped",)
+    assert codec.notes == ("1 file is not an image and was skipped",)
     save(images[0], tmp_path / "c.png")
     assert read(tmp_path).labels == ("a", "a", "b", "b", "(none)")
 
@@ -244,7 +244,7 @@ def test_grey_jpeg_saved_in_colour_stays_grey(tmp_path):
 
 def test_mixed_sizes_and_modes_become_one_with_a_note(tmp_path):
     for i, image in enumerate(blobs(3, 16, 16)):
-        save(image, tmp_path / f"grey{i}.png")
+        save(image, tmp_path / f"gray{i}.png")
     red = np.full((32, 24, 3), (250, 10, 10), dtype=np.uint8)
     save(red, tmp_path / "red.png")
     Image.fromarray(red).convert("P").save(tmp_path / "palette.gif")
@@ -254,13 +254,13 @@ def test_mixed_sizes_and_modes_become_one_with_a_note(tmp_path):
     np.testing.assert_array_equal(codec.stored[codec.ids.index("red.png")], red[:16, :16])
     assert (codec.stored[codec.ids.index("white.png")] == 255).all()
     assert codec.notes == (
-        "2 of 6 pictures were resized to 16x16 pixels, cropped where the shape differs; size= chooses another",
-        "2 of 6 pictures have colour, and all are kept as RGB; colour=False makes them grey",
+        "2 of 6 images were resized to 16x16 pixels, cropped where the shape differs; size= chooses another",
+        "2 of 6 images have color, and all are kept as RGB; colour=False makes them gray",
     )
     assert read(tmp_path, colour=False).stored.shape == (6, 16, 16)
 
 
-def test_large_pictures_are_shrunk_and_size_overrides(tmp_path):
+def test_large_images_are_shrunk_and_size_overrides(tmp_path):
     folder_of(blobs(2, 100, 256), tmp_path)
     assert read(tmp_path).stored.shape == (2, 50, 128)
     assert "resized to 128x50" in read(tmp_path).notes[0]
@@ -275,7 +275,7 @@ def test_transparent_parts_are_placed_on_white(tmp_path):
     save(blobs(1, 4, 4)[0], tmp_path / "b.png")
     codec = read(tmp_path)
     assert codec.stored[0].tolist() == [[10] * 4] * 2 + [[255] * 4] * 2
-    assert codec.notes == ("1 picture has transparent parts, placed on white",)
+    assert codec.notes == ("1 image has transparent parts, placed on white",)
 
 
 def test_sixteen_bit_levels_are_scaled_not_clipped(tmp_path):
@@ -285,15 +285,15 @@ def test_sixteen_bit_levels_are_scaled_not_clipped(tmp_path):
 
 
 @pytest.mark.parametrize("top", [1.0, 255.0])
-def test_pictures_of_floats_are_scaled_by_their_range(tmp_path, top):
+def test_images_of_floats_are_scaled_by_their_range(tmp_path, top):
     levels = np.array([[0.0, 0.2], [0.6, 1.0]], dtype=np.float32)
     save(levels * np.float32(top), tmp_path / "a.tif")
     save(np.eye(2, dtype=np.uint8), tmp_path / "b.png")
     codec = read(tmp_path)
     assert codec.stored[0].tolist() == [[0, 51], [153, 255]]
-    assert codec.notes == ("1 picture has more than 256 levels, scaled to 0 to 255",)
+    assert codec.notes == ("1 image has more than 256 levels, scaled to 0 to 255",)
     save(levels - np.float32(0.5), tmp_path / "a.tif")
-    with pytest.raises(InputError, match=r"a\.tif cannot be read as a picture \(levels outside 0 to 1\)"):
+    with pytest.raises(InputError, match=r"a\.tif cannot be read as an image \(levels outside 0 to 1\)"):
         read(tmp_path)
 
 
@@ -377,7 +377,7 @@ def test_black_and_white_and_dark_levels_are_noted():
     assert "black and white" in codec.notes[0]
     sixteen = np.round(blobs() / blobs().max() * 16)
     assert codec_of(sixteen).notes == (
-        "the highest level is 16 of 255, so that pictures are dark; rescale them if that is not intended",
+        "the highest level is 16 of 255, so that images are dark; rescale them if this is wrong",
     )
 
 
@@ -393,13 +393,13 @@ def test_arrays_in_memory_take_the_options_of_files():
 def test_recognition(tmp_path):
     assert KIND.recognizes(tmp_path)
     np.save(tmp_path / "rows.npy", np.eye(3))
-    np.save(tmp_path / "pictures.npy", blobs(3))
-    assert not KIND.recognizes(tmp_path / "rows.npy")
-    assert KIND.recognizes(tmp_path / "pictures.npy")
-    assert KIND.recognizes(tmp_path / "any.npz")
-    assert not KIND.recognizes(tmp_path / "table.csv")
-    with pytest.raises(InputError, match=r"a\.JPG is one picture, and at least two are needed: name the folder"):
-        KIND.recognizes(tmp_path / "a.JPG")
+    np.save(tmp_path / "images.npy", blobs(3))
+    assert not KIND.recognises(tmp_path / "rows.npy")
+    assert KIND.recognises(tmp_path / "images.npy")
+    assert KIND.recognises(tmp_path / "any.npz")
+    assert not KIND.recognises(tmp_path / "table.csv")
+    with pytest.raises(InputError, match=r"a\.JPG is one image, and at least two are needed: name the folder"):
+        KIND.recognises(tmp_path / "a.JPG")
     assert [KIND.accepts(np.zeros((2,) * axes)) for axes in (2, 3, 4, 5)] == [False, True, True, False]
     assert not KIND.accepts([[[1]]])
 
@@ -426,7 +426,7 @@ def bad_folder(kind: str, path: Path) -> Path:
     content = {
         "truncated": whole[: len(whole) // 2],
         "corrupt": whole[:60] + b"\x00" * 40 + whole[100:],
-        "text": b"this is not a picture",
+        "text": b"this is not an image",
         "zero": b"",
         "bomb": b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", b"") + chunk(b"IEND", b""),
         "large": b"\x89PNG\r\n\x1a\n"
@@ -442,19 +442,19 @@ def bad_folder(kind: str, path: Path) -> Path:
     ("kind", "words"),
     [
         ("empty", "has no file"),
-        ("other", "no picture among its 1 file:"),
-        ("one", "holds one picture"),
-        ("truncated", "b.png cannot be read as a picture"),
-        ("corrupt", "b.png cannot be read as a picture"),
-        ("text", "b.png cannot be read as a picture (its content is in no format that is read)"),
-        ("zero", "b.png cannot be read as a picture (the file is empty)"),
+        ("other", "no image among its 1 file:"),
+        ("one", "holds one image"),
+        ("truncated", "b.png cannot be read as an image"),
+        ("corrupt", "b.png cannot be read as an image"),
+        ("text", "b.png cannot be read as an image (its content is in no format that is read)"),
+        ("zero", "b.png cannot be read as an image (the file is empty)"),
         ("bomb", "b.png has more than"),
         ("large", "b.png has more than"),
     ],
 )
 def test_bad_folders_are_named_in_one_line(tmp_path, kind, words):
     with pytest.raises(InputError) as caught:
-        read(bad_folder(kind, tmp_path / "pictures"))
+        read(bad_folder(kind, tmp_path / "images"))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -466,21 +466,21 @@ NAN[2, 3, 3] = np.nan
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"a": blobs(3), "b": blobs(4)}, "several arrays that could be pictures: a (3, 12, 10), b (4, 12, 10)"),
+        ({"a": blobs(3), "b": blobs(4)}, "several arrays that could be images: a (3, 12, 10), b (4, 12, 10)"),
         ({"images": np.array([None, {}], dtype=object)}, "Python objects (images)"),
         (
             {"X": np.eye(4)},
             "one row per example, as in a table. Save it as a two-dimensional .npy file",
         ),
-        ({"names": np.array(["a", "b"])}, "has no pictures (names (2,))"),
+        ({"names": np.array(["a", "b"])}, "has no images (names (2,))"),
         ({}, "no array"),
-        ({"images": NAN}, "picture 3 has NaN"),
+        ({"images": NAN}, "image 3 has NaN"),
         ({"images": blobs(4).astype(int) - 50}, "levels run from"),
         ({"images": blobs(4) * 1e6}, "levels run from"),
         ({"images": np.zeros((3, 0, 4))}, "has no pixel"),
         ({"images": np.zeros((3, 5, 5, 2))}, "no axis of 1, 3 or 4 channels"),
-        ({"images": in_colour(30, 20, 20)[0]}, "one colour picture"),
-        ({"images": blobs(1)}, "holds one picture"),
+        ({"images": in_colour(30, 20, 20)[0]}, "one color image"),
+        ({"images": blobs(1)}, "holds one image"),
         ({"images": np.zeros((3, 4, 4), np.uint8)}, "all alike"),
     ],
 )
@@ -497,11 +497,11 @@ def test_bad_arrays_are_named_in_one_line(tmp_path, arrays, words):
         (
             "a.npy",
             b"garbage",
-            "a.npy cannot be read as .npy .*: .* a table as a matrix, or pictures as an array",
+            "a.npy cannot be read as .npy .*: .* a table as a matrix, or images as an array",
         ),
         ("a.npz", b"PK\x03\x04garbage", "a.npz cannot be read"),
         ("a.npz", b"", "a.npz cannot be read"),
-        ("a.png", b"x", "one picture"),
+        ("a.png", b"x", "one image"),
         ("a.mp4", b"x", "extension '.mp4'"),
     ],
 )
@@ -532,9 +532,9 @@ def test_bad_sizes(tmp_path, size):
 def test_bad_options_and_names():
     with pytest.raises(InputError, match="principal components"):
         hopfield(blobs(), centre=False).sample(1, rng=0)
-    with pytest.raises(InputError, match="ids must name each of the 20 pictures; got 3"):
+    with pytest.raises(InputError, match="ids must name each of the 20 images; got 3"):
         codec_of(blobs(), ids=["a", "b", "c"])
-    with pytest.raises(InputError, match="labels must name each of the 20 pictures; got 1"):
+    with pytest.raises(InputError, match="labels must name each of the 20 images; got 1"):
         fit(blobs(), labels=["a"])
     black = np.concatenate([blobs(), np.zeros((1, 12, 10), np.uint8)])
     with pytest.raises(InputError, match="item 21 is all zeros"):
@@ -589,7 +589,7 @@ def test_a_conditioned_pixel_changes_weights_as_bayes_rule_says():
 
 
 @pytest.mark.parametrize("options", [{}, {"variance": None, "whiten": False}])
-def test_a_small_rectangle_agrees_with_its_picture(options):
+def test_a_small_rectangle_agrees_with_its_image(options):
     images = blobs()
     synth = conditioned(hopfield(images, ids=[f"b{i}" for i in range(20)], **options), "4:6,5:7=b7")
     new = synth.sample(50, rng=0)
@@ -598,7 +598,7 @@ def test_a_small_rectangle_agrees_with_its_picture(options):
     assert not any("rectangle" in note for note in synth.notes)
 
 
-def test_a_large_rectangle_nearly_agrees_with_its_picture_and_other_pixels_vary():
+def test_a_large_rectangle_nearly_agrees_with_its_image_and_other_pixels_vary():
     images = blobs()
     synth = hopfield(images)
     given = conditioned(synth, "1:12,1:5=8")
@@ -609,7 +609,7 @@ def test_a_large_rectangle_nearly_agrees_with_its_picture_and_other_pixels_vary(
     assert not synth.notes
     new = given.sample(200, rng=0)
     free, source = drawn(synth, 2000)
-    without = free[source == 7]  # drawn around the same picture, without a condition
+    without = free[source == 7]  # drawn around the same image, without a condition
     gap, free_gap = (np.abs(x.astype(float) - images[7]).mean((0, 1)) for x in (new, without))
     assert gap[:5].mean() < 0.7 * free_gap[:5].mean()
     assert gap[5:].mean() > 0.3 * free_gap[5:].mean()
@@ -632,7 +632,7 @@ def test_pixel_and_small_rectangle_are_both_exact():
     assert (new[:, 3:5, 4:6] == images[7, 3:5, 4:6]).all()
 
 
-def test_rectangles_come_from_ids_pictures_and_arrays_of_their_own_shape():
+def test_rectangles_come_from_ids_images_and_arrays_of_their_own_shape():
     codec, images = codec_of(blobs()), blobs()
     place = ((3, 6), (4, 7))
     expected = codec.condition({place: "8"}).observation
@@ -663,7 +663,7 @@ def test_rectangles_come_from_ids_pictures_and_arrays_of_their_own_shape():
         ("1,1", "not understood"),
         ("age=4", "not understood"),
         ("1:2,1:2=a/11.pn", "did you mean a/11.png"),
-        ("1:2,1:2=zzzzzzzzzzz", "no stored picture has the id"),
+        ("1:2,1:2=zzzzzzzzzzz", "no stored image has the id"),
     ],
 )
 @pytest.mark.parametrize("generator", ["patches", "hopfield"])
@@ -689,8 +689,8 @@ def test_impossible_texts_are_named(text, words, generator):
         ((0, 0), "bright", "takes one level"),
         ("age", 4, r"must be \(row, column\)"),
         ((0, 1.5), 4, "a column must be a number or a pair"),
-        (((0, 2), (0, 2)), "nowhere", "no stored picture has the id 'nowhere'"),
-        (((0, 2), (0, 2)), np.zeros((3, 3)), "or the id of a stored picture"),
+        (((0, 2), (0, 2)), "nowhere", "no stored image has the id 'nowhere'"),
+        (((0, 2), (0, 2)), np.zeros((3, 3)), "or the id of a stored image"),
         (((0, 2), (0, 2)), np.full((2, 2), 300), "0 to 255"),
     ],
 )
@@ -700,7 +700,7 @@ def test_impossible_conditions_are_named(key, value, words):
     assert "\n" not in str(caught.value)
 
 
-def test_a_level_that_no_stored_picture_varies_around_is_named():
+def test_a_level_that_no_stored_image_varies_around_is_named():
     images = blobs()
     images[:, 1, 2] = 200
     synth = hopfield(images)
@@ -708,7 +708,7 @@ def test_a_level_that_no_stored_picture_varies_around_is_named():
         synth.condition({(1, 2): 100}).sample(1, rng=0)
 
 
-def test_an_unknown_picture_is_answered_with_three_similar_names():
+def test_an_unknown_image_is_answered_with_three_similar_names():
     codec = codec_of(blobs(5), ids=["face-1", "face-2", "face-3", "face-4", "dog"])
     with pytest.raises(InputError, match=r"did you mean face-\d or face-\d or face-\d\?$"):
         codec.condition({((0, 2), (0, 2)): "face-9"})
@@ -716,14 +716,14 @@ def test_an_unknown_picture_is_answered_with_three_similar_names():
         codec.condition({((0, 2), (0, 2)): "zzz"})
 
 
-def test_a_picture_file_is_read_in_the_colours_of_the_stored_ones(tmp_path):
+def test_a_image_file_is_read_in_the_colours_of_the_stored_ones(tmp_path):
     save(in_colour(1)[0], tmp_path / "a.png")
     for images in (in_colour(), in_colour()[..., 0]):
         (wanted,) = KIND.parse_condition(codec_of(images), [f"1:2,1:2={tmp_path / 'a.png'}"]).values()
         assert wanted.shape == images.shape[1:]
 
 
-def test_conditions_that_contradict_each_other_or_every_picture():
+def test_conditions_that_contradict_each_other_or_every_image():
     images = blobs()
     images[:, 0, 0] = 17
     synth = hopfield(images)
@@ -751,7 +751,7 @@ def test_conditions_that_contradict_each_other_or_every_picture():
 # The generator "patches"
 
 
-@pytest.mark.parametrize("images", [blobs(20), in_colour(20, 12, 10)], ids=["grey", "rgb"])
+@pytest.mark.parametrize("images", [blobs(20), in_colour(20, 12, 10)], ids=["gray", "rgb"])
 def test_patches_have_conditioned_pixels(images):
     synth = fit(images, generator="patches", ids=[f"b{i}" for i in range(20)])
     synth = conditioned(synth, "2:9,1:4=b7", "3,2=99", "12,10=255")
@@ -761,20 +761,20 @@ def test_patches_have_conditioned_pixels(images):
     assert (items[:, 1:9, :4] == expected).all()
     assert (items[:, 11, 9] == 255).all()
     assert np.ptp(items[:, 5, 7].astype(int)) > 0
-    assert synth.notes == ("new pictures are not warped, so that conditioned pixels stay in place.",)
+    assert synth.notes == ("new images are not warped, so that conditioned pixels stay in place.",)
 
 
 def test_the_description_names_the_rule_of_the_radius():
     few, many = fit(spots(2), warp=0).describe(), fit(blobs(40), warp=0).describe()
-    assert few.summary.startswith("local attention heads, window radius 2 (the stored pictures are too few")
-    assert "matched-distance rule: new pictures are as far from the stored ones" in many.summary
+    assert few.summary.startswith("local attention heads, window radius 2 (the stored images are too few")
+    assert "matched-distance rule: new images are as far from the stored ones" in many.summary
     given = fit(spots(), radius=2.5).describe()
     assert given.summary == "local attention heads, window radius 2.5 (as given)"
     assert (given.name, given.resolved) == ("patches", {"radius": 2.5})
     assert many.temperature is None
 
 
-def test_sampling_pictures_by_default_runs_no_code_of_other_generators(monkeypatch):
+def test_sampling_images_by_default_runs_no_code_of_other_generators(monkeypatch):
     from stochattn import StochasticAttention
     from stochattn.core import temperature
     from stochattn.core.mixture import Mixture
@@ -805,7 +805,7 @@ def test_sampling_pictures_by_default_runs_no_code_of_other_generators(monkeypat
     assert {"fit", "__init__", "of"} <= set(calls)  # the counters work
 
 
-def test_new_pictures_use_only_the_subset():
+def test_new_images_use_only_the_subset():
     images = np.concatenate([spots(), spots(left=False)])
     synth = fit(images, labels=["left"] * 12 + ["right"] * 12, warp=0).subset("right").weight(2, "right")
     items, source = drawn(synth, 16)
@@ -833,14 +833,14 @@ def test_weights_change_shares_of_classes():
         (60, ["a"] * 31 + ["b"] * 29, 0, 0.0),
     ],
 )
-def test_few_pictures_are_warped(n, labels, dropped, expected):
+def test_few_images_are_warped(n, labels, dropped, expected):
     synth = fit(spots(n), labels=labels, radius=2).subset(np.arange(n) >= dropped)
     assert synth.generator.warp == pytest.approx(expected)
     assert any("warped by 0.43 px; warp=0 switches that off" in note for note in synth.notes) == (expected > 0)
     assert fit(spots(n), labels=labels, warp=0.7).generator.warp == 0.7
 
 
-def test_large_pictures_are_warped_by_one_pixel_and_parts_of_the_data_as_the_whole():
+def test_large_images_are_warped_by_one_pixel_and_parts_of_the_data_as_the_whole():
     assert fit(spots(4, 40), generator="patches").generator.warp == 1
     many = fit(spots(40), generator="patches")
     assert many.refit(np.arange(20)).generator.warp == 0
@@ -859,22 +859,22 @@ def test_warps_move_pixels_and_depend_on_seed_and_number_only():
     assert not np.array_equal(items, drawn(bent, 20, seed=1)[0])
 
 
-def test_pictures_within_the_smallest_window_are_drawn_by_hopfield():
+def test_images_within_the_smallest_window_are_drawn_by_hopfield():
     synth = fit(in_colour(6, 3, 2))
-    note = "pictures of 2x3 are too small for the generator 'deformations': 'hopfield' is used instead."
+    note = "images of 2x3 are too small for the generator 'deformations': 'hopfield' is used instead."
     for one in (synth, synth.condition({(0, 0): 77})):
         assert note in one.notes
         assert one.describe().name == "hopfield"
     np.testing.assert_array_equal(synth.sample(4, rng=0), hopfield(in_colour(6, 3, 2)).sample(4, rng=0))
-    with pytest.raises(InputError, match="warp=1 is for the generator 'patches', and pictures of 2x3 are too small"):
+    with pytest.raises(InputError, match="warp=1 is for the generator 'patches', and images of 2x3 are too small"):
         fit(in_colour(6, 3, 2), warp=1).sample(1, rng=0)
     assert fit(in_colour(6, 3, 2), warp=0).sample(1, rng=0).shape == (1, 3, 2, 3)
 
 
 @pytest.mark.parametrize(("height", "width", "name"), [(4, 2, "patches"), (2, 4, "patches"), (3, 3, "hopfield")])
 def test_patches_need_a_side_longer_than_the_smallest_window(height, width, name):
-    pictures = np.random.default_rng(0).integers(0, 256, (6, height, width), dtype=np.uint8)
-    assert fit(pictures, generator="patches").describe().name == name
+    images = np.random.default_rng(0).integers(0, 256, (6, height, width), dtype=np.uint8)
+    assert fit(images, generator="patches").describe().name == name
 
 
 def awkward(name):
@@ -895,7 +895,7 @@ def awkward(name):
 
 
 @pytest.mark.parametrize("name", ["small", "two", "constant", "colour", "wide", "tiny", "duplicates"])
-def test_awkward_pictures_give_new_ones(tmp_path, name):
+def test_awkward_images_give_new_ones(tmp_path, name):
     images = awkward(name)
     np.save(tmp_path / "in.npy", images)
     synth = fit(tmp_path / "in.npy", size=f"{images.shape[2]}x{images.shape[1]}", warp=0)
@@ -911,9 +911,9 @@ def test_awkward_pictures_give_new_ones(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("one", "holds one picture"), ("alike", "all alike"), ("nan", "picture 3 has NaN")],
+    [("one", "holds one image"), ("alike", "all alike"), ("nan", "image 3 has NaN")],
 )
-def test_impossible_pictures_are_named_in_one_line(tmp_path, name, words):
+def test_impossible_images_are_named_in_one_line(tmp_path, name, words):
     np.save(tmp_path / "in.npy", awkward(name))
     with pytest.raises(InputError, match=words) as caught:
         fit(tmp_path / "in.npy")
@@ -921,13 +921,13 @@ def test_impossible_pictures_are_named_in_one_line(tmp_path, name, words):
     assert "\n" not in str(caught.value)
 
 
-def test_a_rectangle_may_come_from_a_picture_that_is_not_stored(tmp_path):
+def test_a_rectangle_may_come_from_a_image_that_is_not_stored(tmp_path):
     synth = fit(spots())
     other = spots(1, seed=9)[0]
     Image.fromarray(other).save(tmp_path / "other.png")
     new = conditioned(synth, f"1:6,1:12={tmp_path / 'other.png'}").sample(8, rng=0)
     assert (new[:, :6] == other[:6]).all()
-    with pytest.raises(InputError, match=r"no stored picture has the id 'nowhere\.png', and no file has that name"):
+    with pytest.raises(InputError, match=r"no stored image has the id 'nowhere\.png', and no file has that name"):
         conditioned(synth, "1:6,1:12=nowhere.png")
 
 
@@ -963,12 +963,12 @@ def test_folder_of_pngs_with_a_table(tmp_path):
     np.testing.assert_array_equal(KIND.read_new(codec, tmp_path / "new"), new)
     with Image.open(tmp_path / "new" / "new-000001.png") as image:
         assert json.loads(image.text["stochattn"])["seed"] == 1
-    # Such a folder can be read as stored pictures.
+    # Such a folder can be read as stored images.
     assert read(tmp_path / "new").K == 7
 
 
 @pytest.mark.parametrize("format", ["npz", "npy"])
-@pytest.mark.parametrize("images", [blobs(), in_colour()], ids=["grey", "rgb"])
+@pytest.mark.parametrize("images", [blobs(), in_colour()], ids=["gray", "rgb"])
 def test_array_files_are_read_back(tmp_path, format, images):
     codec = codec_of(images)
     stream = write(codec, io.BytesIO(), format, images[:7])
@@ -990,7 +990,7 @@ def test_same_draws_give_the_same_bytes(format, monkeypatch):
     assert write(codec, io.BytesIO(), format, in_colour()).getvalue() == first
 
 
-def test_contact_sheet_places_pictures_in_rows():
+def test_contact_sheet_places_images_in_rows():
     images = np.arange(1, 4, dtype=np.uint8)[:, None, None] * np.ones((1, 40, 30), np.uint8)
     sheet = contact_sheet(images)
     assert sheet.shape == (2 + 2 * 42, 2 + 2 * 32)
@@ -1016,26 +1016,24 @@ def test_a_sheet_shows_at_most_a_hundred():
         assert sheet.size == (2 + 10 * 72, 2 + 10 * 14)
 
 
-def test_new_pictures_of_another_shape_are_rejected(tmp_path):
+def test_new_images_of_another_shape_are_rejected(tmp_path):
     codec = codec_of(blobs())
     np.save(tmp_path / "a.npy", blobs(3, 10, 12))
-    with pytest.raises(InputError, match=r"a\.npy is 12x10 pixels, and the stored pictures are 10x12"):
+    with pytest.raises(InputError, match=r"a\.npy is 12x10 pixels, and the stored images are 10x12"):
         KIND.read_new(codec, tmp_path / "a.npy")
     with pytest.raises(InputError, match=r"p00\.png is 9x9 pixels.*resize it to 10x12"):
         KIND.read_new(codec, folder_of(blobs(2, 9, 9), tmp_path / "b"))
     np.save(tmp_path / "c.npy", in_colour(3, 12, 10))
-    with pytest.raises(InputError, match="the stored ones are grey"):
+    with pytest.raises(InputError, match="the stored ones are gray"):
         KIND.read_new(codec, tmp_path / "c.npy")
     with pytest.raises(InputError, match="does not exist"):
         KIND.read_new(codec, tmp_path / "none.npy")
     (tmp_path / "sheet.png").write_bytes(b"")
-    with pytest.raises(
-        InputError, match=r"sheet\.png is one picture, such as a contact sheet, .* a folder or an \.npz"
-    ):
+    with pytest.raises(InputError, match=r"sheet\.png is one image, such as a contact sheet, .* a folder or an \.npz"):
         KIND.read_new(codec, tmp_path / "sheet.png")
 
 
-def test_one_new_picture_and_dark_ones_are_read_as_they_are(tmp_path):
+def test_one_new_image_and_dark_ones_are_read_as_they_are(tmp_path):
     codec = codec_of(blobs())
     nearly_black = np.zeros((1, 12, 10), np.uint8)
     nearly_black[0, 3, 3] = 1
@@ -1050,7 +1048,7 @@ def value(comparison, name):
     return next(m.value for m in comparison.measures if m.name == name)
 
 
-def test_stored_pictures_compared_with_themselves_are_ideal():
+def test_stored_images_compared_with_themselves_are_ideal():
     codec = codec_of(blobs(), labels=["a", "b"] * 10)
     comparison = KIND.measures.compare(codec, blobs())
     assert value(comparison, "exact copies") == 1
@@ -1067,7 +1065,7 @@ def test_measures_agree_with_values_by_hand():
     comparison = KIND.measures.compare(codec_of(stored), new)
     assert value(comparison, "mean level") == pytest.approx(50 - 500 / 12)
     assert value(comparison, "exact copies") == 0.25
-    # neighbours differ by 100 in 5 of the stored pictures' 12 pairs, 0 0 | 100 100, 0 0 | 100 100, 0 100 | 0 100
+    # neighbours differ by 100 in 5 of the stored images' 12 pairs, 0 0 | 100 100, 0 0 | 100 100, 0 100 | 0 100
     down, across = np.mean([0, 0, 0, 0, 0, 100]), np.mean([100, 100, 100, 100, 0, 100])
     assert value(comparison, "sharpness") == pytest.approx((0 + 200 / 8) / (down + across))
     assert [p.name for p in comparison.parts] == ["top left", "top right", "bottom left", "bottom right"]
@@ -1077,7 +1075,7 @@ def test_measures_agree_with_values_by_hand():
     assert comparison.parts[0].distance == pytest.approx(2 / 3 - 1 / 4)
 
 
-def test_classes_are_counted_by_the_nearest_stored_picture():
+def test_classes_are_counted_by_the_nearest_stored_image():
     images = blobs()
     codec = codec_of(images, labels=["a"] * 5 + ["b"] * 15)
     comparison = KIND.measures.compare(codec, images[[0, 1, 5, 6]])
@@ -1089,16 +1087,16 @@ def test_classes_are_counted_by_the_nearest_stored_picture():
 def test_regions_have_names_for_any_shape():
     names = [p.name for p in KIND.measures.compare(codec_of(blobs()), blobs()).parts]
     assert names == [
-        *("top left", "top", "top right", "left", "centre", "right"),
+        *("top left", "top", "top right", "left", "center", "right"),
         *("bottom left", "bottom", "bottom right"),
     ]
     thin = np.random.default_rng(0).integers(0, 255, (5, 1, 9), dtype=np.uint8)
-    assert [p.name for p in KIND.measures.compare(codec_of(thin), thin).parts] == ["left", "centre", "right"]
-    names = [measure.name for measure in KIND.measures.compare(codec_of(blobs()), blobs(1)).measures]
+    assert [p.name for p in KIND.compare(codec_of(thin), thin).parts] == ["left", "center", "right"]
+    names = [measure.name for measure in KIND.compare(codec_of(blobs()), blobs(1)).measures]
     assert "Fréchet distance of pixels" not in names  # one image has no spread
 
 
-def test_many_pictures_are_compared_by_an_evenly_spaced_subset(monkeypatch):
+def test_many_images_are_compared_by_an_evenly_spaced_subset(monkeypatch):
     monkeypatch.setattr("stochattn.kinds.images.writing.MAX_ENTRIES", 4 * 120)
     found = KIND.measures.compare(codec_of(blobs()), blobs())
     assert len(found.parts[0].values().new) == 4
@@ -1143,34 +1141,34 @@ def test_the_key_measure_is_one_of_the_comparison():
     assert KIND.measures.key.name in [measure.name for measure in comparison.measures]
 
 
-def test_the_nearest_stored_picture_is_nearest_by_its_pixels():
+def test_the_nearest_stored_image_is_nearest_by_its_pixels():
     """Pixels that vary by 60 levels beside some that vary by 2: scaled rows have other neighbours."""
     rng = np.random.default_rng(0)
-    pictures = np.clip(128 + np.geomspace(60, 2, 16).reshape(4, 4) * rng.standard_normal((230, 4, 4)), 0, 255)
-    stored, new = np.split(pictures.astype(np.uint8), [200])
+    images = np.clip(128 + np.geomspace(60, 2, 16).reshape(4, 4) * rng.standard_normal((230, 4, 4)), 0, 255)
+    stored, new = np.split(images.astype(np.uint8), [200])
     synth = hopfield(stored)
     by_pixels = np.square(new[:, None].astype(float) - stored[None]).sum((2, 3)).argmin(1)
     by_rows = np.square(synth.rows(new)[:, None] - synth.stored_rows[None]).sum(2).argmin(1)
     assert KIND.measures.annotate(synth.codec, new, 30)[0].tolist() == by_pixels.tolist() != by_rows.tolist()
 
 
-def test_the_gallery_shows_pairs_of_pictures_and_escapes_names():
+def test_the_gallery_shows_pairs_of_images_and_escapes_names():
     codec = codec_of(blobs(3), ids=["<b>", "two", "three"], labels=["x", "y", "z"])
     shown = GalleryItems(blobs(2, seed=1), np.arange(2), np.array([0, 2]), np.array([0.25, 0.5]), {})
     html = KIND.display.gallery(codec, shown)
     assert html.count("<img") == 4
     assert "&lt;b&gt;" in html
     assert "<b>&lt;" not in html
-    assert "new picture 2" in html
+    assert "new image 2" in html
     assert "0.25" in html
     assert html.startswith('<p class="note">New on the left')
     assert html.count('<div class="item"><figure><div class="two"><img') == 2
 
 
-# Real pictures
+# Real images
 
 
-@pytest.mark.skipif("STOCHATTN_DATA" not in os.environ, reason="needs the face pictures under STOCHATTN_DATA")
+@pytest.mark.skipif("STOCHATTN_DATA" not in os.environ, reason="needs the face images under STOCHATTN_DATA")
 def test_four_hundred_faces_are_decoded_exactly_and_stay_sharp():
     codec = read(Path(os.environ["STOCHATTN_DATA"]) / "olivetti.npz")
     faces = hopfield(codec.stored)

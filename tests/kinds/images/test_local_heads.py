@@ -24,7 +24,7 @@ from stochattn.kinds.images.generator.patches import (
     noise_levels,
     smallest_radius,
 )
-from stochattn.kinds.images.generator.window_attention import PictureMemories, attend_whole, attend_windows
+from stochattn.kinds.images.generator.window_attention import ImageMemories, attend_whole, attend_windows
 
 
 def blobs(K=30, size=12, channels=(), seed=0):
@@ -35,8 +35,8 @@ def blobs(K=30, size=12, channels=(), seed=0):
     spots = np.exp(
         -((grid - places[..., :1]) ** 2)[..., :, None] / 4 - ((grid - places[..., 1:]) ** 2)[..., None, :] / 4
     )
-    pictures = spots.max(1)
-    return pictures[..., None] * np.linspace(1, 0.5, *channels) if channels else pictures
+    images = spots.max(1)
+    return images[..., None] * np.linspace(1, 0.5, *channels) if channels else images
 
 
 def brute_x0(x, memories, log_r, sigma, radius, precision=1.0):
@@ -54,11 +54,11 @@ def brute_x0(x, memories, log_r, sigma, radius, precision=1.0):
     return x0
 
 
-def in_contrasts(memories: PictureMemories):
+def in_contrasts(memories: ImageMemories):
     return np.moveaxis(np.asarray(memories.rows).reshape(memories.H, memories.W, memories.C, -1), -1, 0)
 
 
-@pytest.mark.parametrize("channels", [(), (3,)], ids=["grey", "colour"])
+@pytest.mark.parametrize("channels", [(), (3,)], ids=["gray", "colour"])
 @pytest.mark.parametrize(("shape", "radius"), [((12, 12), 1), ((12, 12), 3), ((12, 12), 7), ((7, 11), 2), ((11, 3), 2)])
 @pytest.mark.parametrize("triples", [2**17, 1], ids=["at once", "in blocks"])
 def test_windows_equal_brute_force(library, channels, shape, radius, triples, monkeypatch):
@@ -66,17 +66,17 @@ def test_windows_equal_brute_force(library, channels, shape, radius, triples, mo
     K = 150 if triples == 1 else 20  # blocks have 64 memories or more
     images = blobs(K, 12, channels)[:, : shape[0], : shape[1]]
     log_r = np.random.default_rng(1).normal(size=K)
-    memories = PictureMemories(to_library(images, library), log_r)
+    memories = ImageMemories(to_library(images, library), log_r)
     x = np.random.default_rng(2).normal(size=(3, *shape, memories.C))
     got = attend_windows(memories, to_library(x, library), 0.7, radius, memories.half_norms(radius))
     np.testing.assert_allclose(got, brute_x0(x, in_contrasts(memories), log_r, 0.7, radius), atol=1e-10)
 
 
 def test_float32_is_accurate_at_the_lowest_noise():
-    """Values far from zero, σ = 0.1: a logit's rounding is multiplied by 100. 1e-3 of a contrast is a tenth of a grey
+    """Values far from zero, σ = 0.1: a logit's rounding is multiplied by 100. 1e-3 of a contrast is a tenth of a gray
     level; sums that start from zero instead of the mean fail."""
-    memories = PictureMemories((blobs(60) + 30).astype(np.float32), None)
-    exact = PictureMemories(blobs(60) + 30, None)
+    memories = ImageMemories((blobs(60) + 30).astype(np.float32), None)
+    exact = ImageMemories(blobs(60) + 30, None)
     x = in_contrasts(exact)[:8] + 0.1 * np.random.default_rng(0).normal(size=(8, 12, 12, 1))
     got = attend_windows(memories, x.astype(np.float32), 0.1, 2, memories.half_norms(2))
     assert got.dtype == np.float32
@@ -84,7 +84,7 @@ def test_float32_is_accurate_at_the_lowest_noise():
 
 
 def test_a_window_over_everything_is_the_attention_of_a_bank():
-    memories = PictureMemories(blobs(20), None)
+    memories = ImageMemories(blobs(20), None)
     flat, sigma = in_contrasts(memories).reshape(20, -1), 3.0
     x = np.random.default_rng(0).normal(size=(4, 12, 12, 1))
     equal_norms = -(flat**2).sum(1) / (2 * sigma**2)  # turns exp(xi·m/σ²) into exp(−‖xi − m‖²/2σ²)
@@ -112,7 +112,7 @@ def test_samples_equal_brute_force_annealing(library):
     np.testing.assert_allclose(heads.sample(3, rng=4), mean + contrast * x[..., 0], atol=1e-8)
 
 
-def test_a_picture_depends_on_seed_and_number_only(library):
+def test_a_image_depends_on_seed_and_number_only(library):
     heads = LocalHeads(to_library(blobs().astype(np.float32), library), radius=2)
     many = np.asarray(heads.sample(40, rng=3))
     assert many.dtype == np.float32
@@ -150,7 +150,7 @@ def test_a_large_radius_recalls_memories_by_their_multiplicity():
     assert (distances.argmin(1) == 0).mean() == pytest.approx(0.75, abs=0.08)
 
 
-def test_small_windows_give_new_pictures_within_the_range_of_memories():
+def test_small_windows_give_new_images_within_the_range_of_memories():
     images = blobs(40)
     drawn = LocalHeads(images, radius=1.5).sample(32, rng=0)
     nearest = np.sqrt(((drawn[:, None] - images[None]) ** 2).sum((2, 3))).min(1)
@@ -193,7 +193,7 @@ def test_the_rule_stops_early_if_the_first_draws_are_conclusive(near, batches, m
 
     class Annealing:
         batch = 16
-        memories = SimpleNamespace(pictures=lambda x: x)
+        memories = SimpleNamespace(images=lambda x: x)
 
         def draw(self, first, seed, purpose):
             drawn.append(first)
@@ -215,7 +215,7 @@ def test_the_search_ends_within_five_percent_below_the_largest_radius(monkeypatc
 def test_the_search_ends_where_windows_cover_the_longer_side(monkeypatch):
     monkeypatch.setattr(local_heads, "median_distance", lambda _, __, target, ___: target)
     monkeypatch.setattr(local_heads, "Annealing", lambda _, radius: radius)
-    memories = PictureMemories(np.random.default_rng(0).random((5, 12, 40)), None)
+    memories = ImageMemories(np.random.default_rng(0).random((5, 12, 40)), None)
     largest = 40 / noise_levels(memories)[-1]
     assert largest / 1.6 < LocalHeads(np.random.default_rng(0).random((5, 12, 40))).radius < 1.6 * largest
 
@@ -234,20 +234,20 @@ def test_a_bar_shows_the_progress_of_the_search_and_of_the_draws(monkeypatch):
     assert updates[-1][2] == 5
     updates.clear()
     heads.sample(20, rng=0)
-    assert updates == [("drawing pictures", False, done, 20) for done in (8, 16, 20)]
+    assert updates == [("drawing images", False, done, 20) for done in (8, 16, 20)]
 
 
 @pytest.mark.parametrize(
     ("shape", "min_radius", "sigma_min"),
     [((28, 28), 2, 0.1), ((64, 64), 5, 0.22), ((8, 200), 2, 0.1), ((12, 12), 2, 0.1)],
 )
-def test_the_smallest_window_is_as_large_a_part_of_larger_pictures(shape, min_radius, sigma_min):
-    memories = PictureMemories(np.random.default_rng(0).random((3, *shape)), None)
+def test_the_smallest_window_is_as_large_a_part_of_larger_images(shape, min_radius, sigma_min):
+    memories = ImageMemories(np.random.default_rng(0).random((3, *shape)), None)
     assert smallest_radius(memories) == min_radius
     assert noise_levels(memories)[-1] == pytest.approx(sigma_min)
 
 
-def test_very_wide_pictures_and_pairs_work():
+def test_very_wide_images_and_pairs_work():
     columns = np.random.default_rng(0).normal(size=(30, 10))
     wide = np.repeat(columns, 20, axis=1)[:, None, :] * np.ones((1, 8, 1))
     heads = LocalHeads(wide)
@@ -283,9 +283,9 @@ def test_conditioned_pixels_equal_brute_force_annealing(library):
         x0[:, mask] = ((truth - mean) / contrast)[mask]
         x = x0 if t == 24 else x0 + sigmas[t + 1] / sigma * (x - x0)
     heads = LocalHeads(to_library(images, library), log_r, radius=1.7)
-    picture = to_library(truth, library)
+    image = to_library(truth, library)
     mask = torch.tensor(mask) if library == "torch" else mask
-    np.testing.assert_allclose(heads.sample(3, rng=4, conditioned=(mask, picture)), mean + contrast * x, atol=1e-8)
+    np.testing.assert_allclose(heads.sample(3, rng=4, conditioned=(mask, image)), mean + contrast * x, atol=1e-8)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -318,7 +318,7 @@ def test_all_or_no_pixels_may_be_conditioned():
 
 def test_pixels_around_conditioned_pixels_fit_them():
     """Waves whose phase the upper half shows. Without a bond between halves a completion would miss the truth by as
-    much as an unconditional draw does; 12 pictures, 8 draws each, and the ratio's standard error is some 0.05."""
+    much as an unconditional draw does; 12 images, 8 draws each, and the ratio's standard error is some 0.05."""
     rng = np.random.default_rng(0)
     phases = rng.uniform(0, 2 * np.pi, (92, 1, 1))
     waves = np.sin(np.arange(16)[None, :, None] / 3 + np.arange(16)[None, None] / 3 + phases)
@@ -351,9 +351,9 @@ def test_lower_halves_of_held_out_digits_follow_from_their_upper_halves():
     [
         ((np.ones((12, 12)), blobs(1)[0]), "must be booleans"),
         ((np.ones((5, 5), bool), blobs(1)[0]), r"must be booleans of shape \(12, 12\)"),
-        ((np.ones((12, 12), bool), np.zeros((5, 5))), r"picture of conditioned must have shape \(12, 12\)"),
+        ((np.ones((12, 12), bool), np.zeros((5, 5))), r"image of conditioned must have shape \(12, 12\)"),
         ((np.ones((12, 12), bool), np.full((12, 12), np.nan)), "finite where its mask is true"),
-        (3, "a mask and a picture"),
+        (3, "a mask and an image"),
     ],
 )
 def test_bad_conditioned_values_are_named(conditioned, message):
@@ -365,21 +365,21 @@ def test_bad_conditioned_values_are_named(conditioned, message):
 
 
 def test_one_memory_is_returned():
-    picture = blobs(1)
-    np.testing.assert_allclose(LocalHeads(picture, radius=2).sample(2, rng=0), picture[[0, 0]], atol=1e-12)
+    image = blobs(1)
+    np.testing.assert_allclose(LocalHeads(image, radius=2).sample(2, rng=0), image[[0, 0]], atol=1e-12)
     with pytest.raises(ValueError, match="there is one"):
-        LocalHeads(picture)
+        LocalHeads(image)
 
 
 def test_identical_memories_are_returned():
-    picture = blobs(1).astype(np.float32)[[0] * 5]
-    np.testing.assert_allclose(LocalHeads(picture, radius=2).sample(2, rng=0), picture[:2], atol=1e-6)
+    image = blobs(1).astype(np.float32)[[0] * 5]
+    np.testing.assert_allclose(LocalHeads(image, radius=2).sample(2, rng=0), image[:2], atol=1e-6)
     with pytest.raises(ValueError, match="images must differ"):
-        LocalHeads(picture)
+        LocalHeads(image)
 
 
 def test_duplicates_do_not_change_the_radius():
-    """Every picture twice is the same law; the nearest other picture that differs is as far as before."""
+    """Every image twice is the same law; the nearest other image that differs is as far as before."""
     assert LocalHeads(np.concatenate([bands(40), bands(40)])).radius == LocalHeads(bands(40)).radius > MIN_RADIUS
 
 
@@ -389,7 +389,7 @@ def test_constant_pixels_stay_constant():
     assert np.abs(LocalHeads(images, radius=2).sample(5, rng=0)[:, :3] - 0.25).max() < 1e-12
 
 
-def test_pictures_smaller_than_the_window_are_recalled():
+def test_images_smaller_than_the_window_are_recalled():
     images = np.random.default_rng(0).random((6, 3, 2))
     drawn = LocalHeads(images, radius=1).sample(8, rng=0)
     assert np.abs(drawn[:, None] - images[None]).max((2, 3)).min(1).max() < 0.05

@@ -1,4 +1,4 @@
-"""Pictures with few levels, as scikit-learn's digits from 0 to 16, are shown from black to white; files keep levels."""
+"""Images with few levels, as scikit-learn's digits from 0 to 16, are shown from black to white; files keep levels."""
 
 import base64
 import io
@@ -18,7 +18,7 @@ DIGITS = load_digits().images[:20].astype(np.uint8)
 
 
 def embedded(html):
-    """The pictures on a page."""
+    """The images on a page."""
     found = re.findall(r"base64,([A-Za-z0-9+/=]+)", html)
     return [np.asarray(Image.open(io.BytesIO(base64.b64decode(one)))) for one in found]
 
@@ -61,14 +61,14 @@ def test_the_gallery_shows_digits_from_black_to_white():
     assert html.startswith(f'<p class="note">{about}</p>')
 
 
-def test_a_gallery_of_usual_pictures_shows_their_own_levels():
+def test_a_gallery_of_usual_images_shows_their_own_levels():
     stored = (DIGITS * 12).astype(np.uint8)
     html = gallery(stored, stored[:1])
     assert [one.tolist() for one in embedded(html)] == stored[:2].tolist()
     assert "are shown as" not in html
 
 
-def test_the_rectangle_is_drawn_on_a_visible_picture():
+def test_the_rectangle_is_drawn_on_a_visible_image():
     (control,) = KIND.display.controls(sa.fit(DIGITS).codec)
     assert (control.height, control.width) == (8, 8)
     (shown,) = embedded(control.current({"source": 3})["backdrop"])
@@ -87,7 +87,7 @@ def test_a_contact_sheet_is_stretched_and_other_files_keep_levels(tmp_path):
     assert sheet[2:66:8, 2:66:8].tolist() == expected.tolist()  # pixels are squares of 8, after a margin of 2
 
 
-def test_the_control_of_a_colour_picture_has_its_height_and_width():
+def test_the_control_of_a_colour_image_has_its_height_and_width():
     stored = np.random.default_rng(0).integers(0, 256, (6, 9, 12, 3)).astype(np.uint8)
     synth = sa.fit(stored, "image")
     (control,) = synth.kind.display.controls(synth.codec)

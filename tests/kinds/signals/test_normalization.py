@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import stochattn as sa
-from stochattn.kinds.signals.generator.deformations import LocalLaws, block_means
+from stochattn.kinds.signals.generator.deformations import LocalDistributions, block_means
 from stochattn.kinds.signals.generator.normalization import AREA, EXTREMES, MEAN, MOMENTS, PEAK, SIZE, Normalization
-from stochattn.kinds.signals.generator.warps import on_grid, registered, splined
+from stochattn.kinds.signals.generator.warps import interpolate_cubic, register, resample_to_grid
 
 T = 50
-NEW_TOO = ", and so have new ones without conditions"
+NEW_TOO = ", and so do new signals without conditions"
 
 
 def waves(n, seed=0, lowest=-np.inf):
@@ -42,20 +42,20 @@ def test_a_common_normalization_is_found_and_applied(name):
     [known] = found.channels
     assert known.rule is rule
     np.testing.assert_allclose(known.wanted, [statistics], atol=1e-9)
-    np.testing.assert_array_equal(found.applied(stored), stored)
+    np.testing.assert_array_equal(found.apply(stored), stored)
     new = 1.1 * other + 0.03 * stored[:, ::-1] + 0.1 * np.abs(stored).max()
-    applied = found.applied(new)
+    applied = found.apply(new)
     np.testing.assert_allclose(rule.statistics(applied[:, :, 0]), np.tile(statistics, (12, 1)), atol=1e-9)
     shapes = [np.corrcoef(a[:, 0], b[:, 0])[0, 1] for a, b in zip(new, applied, strict=True)]
     np.testing.assert_allclose(shapes, 1)  # each is shifted and scaled only
-    alike = found.alike(new, found.statistics(stored[::-1] * 2))[:, :, 0]
+    alike = found.match(new, found.statistics(stored[::-1] * 2))[:, :, 0]
     np.testing.assert_allclose(rule.statistics(alike), rule.statistics(2 * stored[::-1, :, 0]), atol=1e-9)
 
 
 def test_positive_signals_with_a_common_mean_stay_positive():
     """Spectra of area 1 are scaled and not shifted."""
     stored = scaled(waves(12, lowest=0.0), lambda x: x.sum(1))[:, :, None]
-    new = Normalization.of(stored).applied(1.5 * np.where(stored > np.median(stored), stored, 0.0))
+    new = Normalization.of(stored).apply(1.5 * np.where(stored > np.median(stored), stored, 0.0))
     assert (new == 0).any()
     assert (new >= 0).all()
     np.testing.assert_allclose(new.sum((1, 2)), 1)
@@ -66,7 +66,7 @@ def test_rounded_signals_follow_the_rule_and_others_do_not():
     normalized = NORMALISED["moments"][1](waves(12))
     rounded = normalized.round(3)[:, :, None]
     assert Normalization.of(rounded).channels[0].rule is MOMENTS
-    np.testing.assert_array_equal(Normalization.of(rounded).applied(rounded), rounded)
+    np.testing.assert_array_equal(Normalization.of(rounded).apply(rounded), rounded)
     rounded[3] += 0.03
     assert Normalization.of(rounded).channels == (None,)
 
@@ -88,16 +88,16 @@ def test_no_rule_is_found(signals):
     found = Normalization.of(signals[:, :, None])
     assert found.channels == (None,)
     assert found.describe() == ""
-    np.testing.assert_array_equal(found.applied(2 * signals[:, :, None]), 2 * signals[:, :, None])
+    np.testing.assert_array_equal(found.apply(2 * signals[:, :, None]), 2 * signals[:, :, None])
     assert found.statistics(signals[:, :, None]) == {}
-    np.testing.assert_array_equal(found.alike(signals[:, :, None], {}), signals[:, :, None])
+    np.testing.assert_array_equal(found.match(signals[:, :, None], {}), signals[:, :, None])
 
 
 def test_new_signals_are_as_near_to_the_rule_as_stored_ones():
     """Signals that are off by less than the tolerance of a rule, and more than the stored ones, are corrected."""
     stored = scaled(waves(12, lowest=0.0), lambda x: x.sum(1))[:, :, None]
     found = Normalization.of(stored)
-    np.testing.assert_allclose(found.applied(1.0005 * stored).sum((1, 2)), 1, rtol=1e-12)
+    np.testing.assert_allclose(found.apply(1.0005 * stored).sum((1, 2)), 1, rtol=1e-12)
     assert found.describe() == "all signals have sum 1" + NEW_TOO
     unit = scaled(waves(12) - 4, lambda x: np.linalg.norm(x, axis=1))[:, :, None]
     assert "norm 1," in Normalization.of(unit).describe()
@@ -112,9 +112,9 @@ def test_a_new_signal_without_variation_stays():
     stored = NORMALISED["moments"][1](waves(12))[:, :, None]
     for level in (5.0, 0.1):
         new = np.full((1, T, 1), level) + 1e-13 * waves(1)[:, :, None]
-        np.testing.assert_allclose(Normalization.of(stored).applied(new), np.full((1, T, 1), 2.0), atol=1e-9)
+        np.testing.assert_allclose(Normalization.of(stored).apply(new), np.full((1, T, 1), 2.0), atol=1e-9)
     peaks = NORMALISED["peak"][1](waves(12))[:, :, None]
-    np.testing.assert_array_equal(Normalization.of(peaks).applied(np.zeros((1, T, 1))), np.zeros((1, T, 1)))
+    np.testing.assert_array_equal(Normalization.of(peaks).apply(np.zeros((1, T, 1))), np.zeros((1, T, 1)))
 
 
 def test_each_channel_has_its_own_rule():
@@ -139,14 +139,17 @@ def plateaus(n, seed=0):
 def test_normalized_signals_are_compared_after_a_warp_and_a_normalization():
     """Plateaus differ by their times alone: once these agree, and heights do, next to nothing is left."""
     x = plateaus(12)
-    seen, others, left = on_grid(x), np.delete(np.arange(12), 4), []
+    seen, others, left = resample_to_grid(x), np.delete(np.arange(12), 4), []
     fixed, own = (np.repeat(rows[4:5], 11, axis=0) for rows in (seen, x))
     for normalization in (None, Normalization.of(x)):
-        warped = splined(x[others], registered(seen[others], fixed, T, normalization))
-        warped = warped if normalization is None else normalization.alike(warped, normalization.statistics(own))
+        warped = interpolate_cubic(x[others], register(seen[others], fixed, T, normalization))
+        warped = warped if normalization is None else normalization.match(warped, normalization.statistics(own))
         left.append(np.square(warped - own).sum() / np.square(x[others] - own).sum())
     assert left[1] < left[0] / 2
-    law, spread = LocalLaws(x, np.zeros(12, dtype=int), 0.9).law(4), np.square(x - x.mean(0)).sum((1, 2)).mean()
+    law, spread = (
+        LocalDistributions(x, np.zeros(12, dtype=int), 0.9).distribution(4),
+        np.square(x - x.mean(0)).sum((1, 2)).mean(),
+    )
     assert np.square(law.values).sum() < 0.002 * spread
 
 
@@ -174,7 +177,7 @@ def test_the_most_alike_after_a_warp_are_neighbours():
     x = np.stack(shapes + others)[:, :, None]
     away = np.square(x - x[0]).sum((1, 2))
     assert away[4:].max() < away[1:4].min()
-    law = LocalLaws(x, np.zeros(7, dtype=int), 0.9, neighbors=3).law(0)
+    law = LocalDistributions(x, np.zeros(7, dtype=int), 0.9, neighbors=3).distribution(0)
     late = 2 * law.warps[:3] + law.warp
     assert (late[:, 20] > 4).all()
 
@@ -187,7 +190,7 @@ def test_noise_does_not_choose_the_neighbours():
     x = np.stack([pulse, *noisy, *quiet])[:, :, None]
     away = np.square(x - x[0]).sum((1, 2))
     assert away[4:].max() < away[1:4].min()
-    law = LocalLaws(x, np.zeros(7, dtype=int), 0.9, neighbors=3).law(0)
+    law = LocalDistributions(x, np.zeros(7, dtype=int), 0.9, neighbors=3).distribution(0)
     heights = (2 * law.values[:3] + law.value)[:, 18:23, 0].mean(1)
     assert np.abs(heights).max() < 0.3
 
@@ -205,7 +208,7 @@ def test_stored_signals_in_another_order_of_memory_stay():
     """Their statistics differ by the rounding of sums."""
     raw = np.random.default_rng(0).normal(size=(20, 97, 1))
     x = (raw - raw.mean(1, keepdims=True)) / raw.std(1, keepdims=True)
-    np.testing.assert_array_equal(Normalization.of(x).applied(np.asfortranarray(x)), x)
+    np.testing.assert_array_equal(Normalization.of(x).apply(np.asfortranarray(x)), x)
 
 
 def test_conditioned_signals_are_not_normalized():
@@ -247,8 +250,12 @@ def test_long_signals_are_compared_in_blocks():
 def test_a_constant_channel_does_not_count(level):
     """Rounding errors of its mean are not a variance."""
     x = plateaus(9)
-    with_other = LocalLaws(np.concatenate([x, np.full_like(x, level)], axis=2), np.zeros(9, dtype=int), 0.9).law(4)
-    alone = LocalLaws(np.concatenate([x, np.zeros_like(x)], axis=2), np.zeros(9, dtype=int), 0.9).law(4)
+    with_other = LocalDistributions(
+        np.concatenate([x, np.full_like(x, level)], axis=2), np.zeros(9, dtype=int), 0.9
+    ).distribution(4)
+    alone = LocalDistributions(np.concatenate([x, np.zeros_like(x)], axis=2), np.zeros(9, dtype=int), 0.9).distribution(
+        4
+    )
     np.testing.assert_allclose(with_other.warps, alone.warps, atol=1e-9)
     np.testing.assert_allclose(with_other.values[:, :, 0], alone.values[:, :, 0], atol=1e-9)
 
@@ -257,4 +264,4 @@ def test_signals_without_a_rule_are_not_changed():
     synth = sa.fit(waves(12), "signals")
     arrays = synth.codec.encode(waves(3, seed=5))
     np.testing.assert_array_equal(synth.codec.decode(arrays)[:, 0], waves(3, seed=5))
-    assert not any("and so have new ones without conditions" in note for note in synth.codec.notes)
+    assert not any("and so do new signals without conditions" in note for note in synth.codec.notes)

@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from stochattn.kinds.signals.codec import SignalCodec, _suggest
+from stochattn.kinds.codec import suggest_ids
+from stochattn.kinds.signals.codec import SignalCodec
 
 
 def test_at_most_three_channels_are_named():
-    assert _suggest("zz", ("a", "b", "c")) == "there are a, b, c."
-    assert _suggest("zz", ("a", "b", "c", "d")) == "there are a, b, c and others."
-    assert _suggest("temprature", ("temperature", "load")) == "did you mean temperature?"
-    assert _suggest("sensor", ("sensor1", "sensor2", "sensor3", "sensor4")).count(" or ") == 2
+    assert suggest_ids("zz", ("a", "b", "c")) == "there are a, b, c."
+    assert suggest_ids("zz", ("a", "b", "c", "d")) == "there are a, b, c and others."
+    assert suggest_ids("temprature", ("temperature", "load")) == "did you mean temperature?"
+    assert suggest_ids("sensor", ("sensor1", "sensor2", "sensor3", "sensor4")).count(" or ") == 2
 
 
 def test_a_codec_of_other_signals_has_no_notes_of_the_first():

@@ -10,19 +10,19 @@ from scipy.stats import multivariate_normal
 from stochattn.kinds.signals.generator import deformations as time_deformations
 from stochattn.kinds.signals.generator.deformations import (
     Component,
-    LocalLaws,
+    LocalDistributions,
     LocalSignalDistribution,
     SignalDeformations,
     white_noise,
 )
 from stochattn.kinds.signals.generator.warps import (
     LEAST_SPEED,
-    increasing,
-    inverse,
-    linear,
-    on_grid,
-    registered,
-    splined,
+    enforce_increasing,
+    interpolate_cubic,
+    interpolate_linear,
+    invert,
+    register,
+    resample_to_grid,
 )
 
 T = 60
@@ -40,49 +40,51 @@ def test_a_known_warp_is_found():
     """A pulse that is 4 points late: the warp is 4 points near the pulse, where it can be seen."""
     t = np.arange(T)
     fixed, moving = (np.exp(-(((t - at) / 5) ** 2) / 2)[None, :, None] for at in (28, 32))
-    seen = on_grid(np.concatenate([moving, fixed]))
-    [warp] = registered(seen[:1], seen[1:], T)
+    seen = resample_to_grid(np.concatenate([moving, fixed]))
+    [warp] = register(seen[:1], seen[1:], T)
     np.testing.assert_allclose((warp - t)[23:33], 4, atol=0.5)
-    left = np.abs(splined(moving, warp[None]) - fixed).max()
+    left = np.abs(interpolate_cubic(moving, warp[None]) - fixed).max()
     assert left < 0.05 < np.abs(moving - fixed).max()
 
 
 def test_short_signals_are_on_the_grid_as_they_are():
     x = pulses(5, channels=2)
-    np.testing.assert_allclose(on_grid(x), x / x.std((0, 1)), atol=1e-6)
-    assert on_grid(np.repeat(x, 3, axis=1)).shape == (5, 96, 2)
+    np.testing.assert_allclose(resample_to_grid(x), x / x.std((0, 1)), atol=1e-6)
+    assert resample_to_grid(np.repeat(x, 3, axis=1)).shape == (5, 96, 2)
 
 
 @pytest.mark.parametrize(("n", "low", "high"), [(24, 0.02, 0.1), (96, 0.005, 0.02)])
 def test_warps_are_smooth_over_a_25th_of_the_length_and_over_two_points(n, low, high):
     """Second over first differences of warps between noise: 0.055 and 0.010; four times that with half of the width."""
-    seen = on_grid(np.random.default_rng(0).normal(size=(8, n, 1)))
-    warps = registered(seen[:4], seen[4:], n) - np.arange(n)
+    seen = resample_to_grid(np.random.default_rng(0).normal(size=(8, n, 1)))
+    warps = register(seen[:4], seen[4:], n) - np.arange(n)
     assert low < np.square(np.diff(warps, 2, axis=1)).sum() / np.square(np.diff(warps, axis=1)).sum() < high
 
 
 def test_warps_increase_and_have_inverses():
     t = np.arange(T)
     warp = t + 4 * np.sin(2 * np.pi * t / T)
-    back = inverse(warp)
+    back = invert(warp)
     inside = (t > 6) & (t < T - 7)
     np.testing.assert_allclose(np.interp(back, t, warp)[inside], t[inside], atol=0.02)
-    wild = increasing((t + 20 * np.sin(2 * np.pi * t / T))[None])
+    wild = enforce_increasing((t + 20 * np.sin(2 * np.pi * t / T))[None])
     assert np.diff(wild).min() == pytest.approx(LEAST_SPEED)
     assert wild.mean() == pytest.approx((t + 20 * np.sin(2 * np.pi * t / T)).mean())
-    np.testing.assert_allclose(increasing(warp[None])[0], warp)
+    np.testing.assert_allclose(enforce_increasing(warp[None])[0], warp)
 
 
 def test_signals_between_points():
     x = pulses(3, channels=2)
     times = np.tile(np.arange(T, dtype=float), (3, 1))
-    np.testing.assert_allclose(splined(x, times), x, atol=1e-6)
+    np.testing.assert_allclose(interpolate_cubic(x, times), x, atol=1e-6)
     t = np.linspace(0, 3, T)
     wave = np.sin(t)[None, :, None]
     at = np.arange(10, T - 10) + 0.4
-    np.testing.assert_allclose(splined(wave, at[None])[0, :, 0], np.sin(at * 3 / (T - 1)), atol=1e-6)
+    np.testing.assert_allclose(interpolate_cubic(wave, at[None])[0, :, 0], np.sin(at * 3 / (T - 1)), atol=1e-6)
     ramp = np.arange(T, dtype=float)[None, :, None]
-    np.testing.assert_allclose(linear(ramp, np.array([[-3.0, 0.25, 58.5, 80.0]]))[0, :, 0], [0, 0.25, 58.5, T - 1])
+    np.testing.assert_allclose(
+        interpolate_linear(ramp, np.array([[-3.0, 0.25, 58.5, 80.0]]))[0, :, 0], [0, 0.25, 58.5, T - 1]
+    )
 
 
 def test_white_noise_is_measured_without_events():
@@ -170,7 +172,7 @@ def test_new_signals_vary_as_the_stored_ones():
 def test_new_signals_have_the_power_of_the_stored_ones_at_all_frequencies():
     """600 draws: power in six bands within a third of that of 40 stored signals, and without gains it is not."""
     x = np.cumsum(np.random.default_rng(0).normal(size=(40, T, 1)), axis=1) + pulses(40, noise=0.5)
-    laws = LocalLaws(x, np.zeros(40, dtype=int), 0.9)
+    laws = LocalDistributions(x, np.zeros(40, dtype=int), 0.9)
 
     def bands(signals):
         power = np.square(dct(signals - x.mean(0), axis=1, norm="ortho")).mean((0, 2))
@@ -207,18 +209,18 @@ def test_a_small_scale_recalls(scale):
 
 def test_a_class_of_one_signal_has_neighbours_of_other_classes(monkeypatch):
     x = pulses(5)
-    laws = LocalLaws(x, np.array([0, 0, 0, 0, 1]), 0.9)
-    assert len(laws.law(4).warps) == 4  # three neighbors and itself
-    assert len(laws.law(0).warps) == 4
+    laws = LocalDistributions(x, np.array([0, 0, 0, 0, 1]), 0.9)
+    assert len(laws.distribution(4).warps) == 4  # three neighbors and itself
+    assert len(laws.distribution(0).warps) == 4
     assert [laws.n_neighbors(n) for n in (0, 3, 9, 20, 100)] == [0, 3, 3, 7, 16]
-    assert LocalLaws(x, np.zeros(5), 0.9, neighbors=2).n_neighbors(4) == 2
-    alone = LocalLaws(x[:1], np.array([0]), 0.9).law(0)
+    assert LocalDistributions(x, np.zeros(5), 0.9, neighbors=2).n_neighbors(4) == 2
+    alone = LocalDistributions(x[:1], np.array([0]), 0.9).distribution(0)
     assert alone.warps.shape == (1, T)
     assert not alone.values.any()
-    monkeypatch.setattr(time_deformations, "MAX_LAW_BYTES", 0)
-    forgetful = LocalLaws(x, np.array([0, 0, 0, 0, 1]), 0.9)
-    np.testing.assert_array_equal(forgetful.law(4).values, laws.law(4).values)
-    assert not forgetful._kept
+    monkeypatch.setattr(time_deformations, "MAX_DISTRIBUTION_BYTES", 0)
+    forgetful = LocalDistributions(x, np.array([0, 0, 0, 0, 1]), 0.9)
+    np.testing.assert_array_equal(forgetful.distribution(4).values, laws.distribution(4).values)
+    assert not forgetful._cache
 
 
 @pytest.mark.parametrize("factor", [2.0**-990, 2.0**-300, 2.0**990])
@@ -246,9 +248,9 @@ def test_conditions_are_met_by_windows():
 @pytest.mark.parametrize(("T", "n_points"), [(20, 20), (96, 96), (97, 96), (300, 96)])
 def test_warps_of_long_signals_are_found_at_96_points(T, n_points):
     signals = np.random.default_rng(0).normal(size=(3, T, 2)).cumsum(1)
-    assert on_grid(signals).shape == (3, n_points, 2)
+    assert resample_to_grid(signals).shape == (3, n_points, 2)
 
 
 def test_the_inverse_of_an_early_warp_reaches_the_last_point():
-    assert inverse(np.arange(10) - 0.5)[-1] == 9
-    assert inverse(np.arange(10) + 0.5)[0] == 0
+    assert invert(np.arange(10) - 0.5)[-1] == 9
+    assert invert(np.arange(10) + 0.5)[0] == 0

@@ -12,15 +12,22 @@ from benchmarks.signal_data import autoregressions, gestures, heartbeats, motion
 from stochattn.kinds.signals.generator import alignment as time_phases
 from stochattn.kinds.signals.generator.alignment import (
     ShiftedClass,
-    continued,
-    in_units,
+    extend,
+    find_shifted_classes,
     is_aligned,
     is_closed,
-    shifted_classes,
+    standardize,
 )
-from stochattn.kinds.signals.generator.deformations import LocalLaws, SignalDeformations, white_noise
+from stochattn.kinds.signals.generator.deformations import LocalDistributions, SignalDeformations, white_noise
 from stochattn.kinds.signals.generator.normalization import Normalization
-from stochattn.kinds.signals.generator.warps import gaussian, increasing, inverse, on_grid, registered, splined
+from stochattn.kinds.signals.generator.warps import (
+    enforce_increasing,
+    gaussian,
+    interpolate_cubic,
+    invert,
+    register,
+    resample_to_grid,
+)
 
 T = 80
 
@@ -163,7 +170,7 @@ def test_contours_that_are_aligned_in_part_begin_at_any_time():
     bump = 0.4 * np.exp(-(((at - 40) / 5) ** 2) / 2)
     x = (noise + bump)[:, :, None]
     assert time_phases._are_contours(x)
-    assert time_phases._is_significant(time_phases._correlations(in_units(x)), rng)
+    assert time_phases._is_significant(time_phases._correlations(standardize(x)), rng)
     assert not is_aligned(x)
     assert is_aligned(x[:, 3:-3])
     loud = noise * (1 + 3 * np.exp(-(((at - 40) / 10) ** 2) / 2))
@@ -288,7 +295,7 @@ def test_channels_count_in_their_own_units():
     aligned = np.repeat(pulses(1), 8, axis=0)
     both = np.concatenate([1e-6 * aligned, x, x], axis=2)
     assert is_aligned(both) == is_aligned(np.concatenate([aligned, x, x], axis=2))
-    seen = in_units(np.concatenate([5 + 3 * x, np.full((8, T, 1), 0.1)], axis=2))
+    seen = standardize(np.concatenate([5 + 3 * x, np.full((8, T, 1), 0.1)], axis=2))
     np.testing.assert_allclose(seen.std((0, 1)), [1, 1, 0], atol=1e-12)
     np.testing.assert_allclose(seen.mean((0, 1)), 0, atol=1e-12)
 
@@ -315,7 +322,7 @@ def test_closed_signals_are_recognised():
 
 def test_closed_signals_go_around():
     x = contours(5)
-    longer = continued(x, 30)
+    longer = extend(x, 30)
     np.testing.assert_array_equal(longer[:, 30:-30], x)
     np.testing.assert_array_equal(longer[:, :30], x[:, -30:])
     np.testing.assert_array_equal(longer[:, -30:], x[:, :30])
@@ -326,7 +333,7 @@ def test_signals_go_on_as_the_one_that_fits_best():
     t = np.arange(T + 60)
     wave = np.stack([np.sin(2 * np.pi * t / 31), np.cos(2 * np.pi * t / 31)], axis=1)
     x = np.stack([wave[first : first + T] for first in (0, 7, 12, 19, 26, 30)])
-    longer = continued(x, 50)
+    longer = extend(x, 50)
     assert longer.shape == (6, T + 100, 2)
     np.testing.assert_allclose(longer[:, 55:-55], x[:, 5:-5])
     for one, first in zip(longer, (0, 7, 12, 19, 26, 30), strict=True):
@@ -342,7 +349,7 @@ def test_a_join_blends_the_last_points_with_the_stretch_that_fits_best():
     """By brute force, for each signal: the windows of all signals that have enough points after them."""
     x = waves(5, noise=0.5, channels=2) * np.array([1.0, 100.0])
     reach, w = 50, 5  # 80 points / 16
-    found = time_phases._endings(x, reach)
+    found = time_phases._extend_end(x, reach)
     assert found.shape == (5, w + reach, 2)
     seen = (x - x.mean((0, 1))) / x.std((0, 1))
     for i in range(5):
@@ -356,10 +363,10 @@ def test_a_join_blends_the_last_points_with_the_stretch_that_fits_best():
 
 def test_joins_are_short_and_constant_channels_stay_constant():
     long = waves(4, length=1600)
-    assert time_phases._endings(long, 1000).shape[1] == 1000 + 32
-    assert time_phases._endings(waves(4, length=16), 10).shape[1] == 10 + 2
+    assert time_phases._extend_end(long, 1000).shape[1] == 1000 + 32
+    assert time_phases._extend_end(waves(4, length=16), 10).shape[1] == 10 + 2
     flat = np.concatenate([waves(5), np.full((5, T, 1), 7.0)], axis=2)
-    assert (continued(flat, 50)[:, :, 1] == 7).all()
+    assert (extend(flat, 50)[:, :, 1] == 7).all()
 
 
 def test_views_begin_at_the_lag():
@@ -377,21 +384,21 @@ def test_neighbours_are_seen_at_the_lag_that_fits_best():
     x = contours(6)
     x[1], x[2], x[4] = np.roll(x[0], 11, axis=0), 1.02 * np.roll(x[0], -30, axis=0), 1.01 * np.roll(x[0], 25, axis=0)
     own = ShiftedClass.of(np.arange(6), x)
-    near = own.nearest(0, 5, np.ones(1), 3)
+    near = own.find_nearest(0, 5, np.ones(1), 3)
     center = own.view(0, 5)
     np.testing.assert_allclose(near[0], center)
     np.testing.assert_allclose(near[1], 1.01 * center)
     np.testing.assert_allclose(near[2], 1.02 * center)
-    assert own.nearest(0, 5, np.ones(1), 9).shape == (5, T + 20, 1)
+    assert own.find_nearest(0, 5, np.ones(1), 9).shape == (5, T + 20, 1)
 
 
 def test_neighbours_count_channels_in_units():
     x = np.concatenate([contours(5), 1000 * contours(5, seed=1)], axis=2)
     x[1, :, 0], x[2, :, 1] = np.roll(x[0, :, 0], 7), np.roll(x[0, :, 1], 7)
     own = ShiftedClass.of(np.arange(5), x)
-    first = own.nearest(0, 0, np.array([1.0, 1e9]), 1)[0]
+    first = own.find_nearest(0, 0, np.array([1.0, 1e9]), 1)[0]
     np.testing.assert_allclose(first[:, 0], own.view(0, 0)[:, 0])
-    first = own.nearest(0, 0, np.array([1e9, 1.0]), 1)[0]
+    first = own.find_nearest(0, 0, np.array([1e9, 1.0]), 1)[0]
     np.testing.assert_allclose(first[:, 1], own.view(0, 0)[:, 1])
 
 
@@ -401,8 +408,8 @@ def test_lags_of_long_signals_are_tried_at_intervals(monkeypatch):
     monkeypatch.setattr(time_phases, "MAX_LAGS", 16)  # every fifth of 81
     monkeypatch.setattr(time_phases, "MAX_POINTS", 60)  # every second of 100
     own = ShiftedClass.of(np.arange(4), x)
-    np.testing.assert_allclose(own.nearest(0, 0, np.ones(1), 1)[0], own.view(0, 0))
-    away = np.square(own.nearest(0, 2, np.ones(1), 1)[0] - own.view(0, 2)).mean()
+    np.testing.assert_allclose(own.find_nearest(0, 0, np.ones(1), 1)[0], own.view(0, 0))
+    away = np.square(own.find_nearest(0, 2, np.ones(1), 1)[0] - own.view(0, 2)).mean()
     assert 0 < away < 0.25 * np.square(x[0]).mean()
 
 
@@ -413,16 +420,16 @@ def test_all_points_of_short_signals_are_compared():
     x[1, ::2] += 0.5
     x[2, 1::2] += 0.4
     own = ShiftedClass.of(np.arange(3), x)
-    np.testing.assert_array_equal(own.nearest(0, 0, np.ones(1), 1)[0], own.view(2, 0))
+    np.testing.assert_array_equal(own.find_nearest(0, 0, np.ones(1), 1)[0], own.view(2, 0))
     x[2, 1::2] += 0.2
     own = ShiftedClass.of(np.arange(3), x)
-    np.testing.assert_array_equal(own.nearest(0, 0, np.ones(1), 1)[0], own.view(1, 0))
+    np.testing.assert_array_equal(own.find_nearest(0, 0, np.ones(1), 1)[0], own.view(1, 0))
 
 
 def test_displacements_around_a_circle_end_as_they_begin():
     u = np.cumsum(np.random.default_rng(0).normal(size=(3, T + 20)), axis=1)
     own = ShiftedClass.of(np.arange(4), contours(4))
-    found = own.around(u)
+    found = own.close(u)
     np.testing.assert_array_equal(found[:, 10:-20], u[:, 10:-20])
     np.testing.assert_array_equal(found[:, :10], found[:, T : T + 10])
     np.testing.assert_array_equal(found[:, -10:], found[:, 10:20])
@@ -433,7 +440,7 @@ def test_displacements_around_a_circle_end_as_they_begin():
 def test_classes_that_are_aligned_are_not_shifted():
     x = np.concatenate([pulses(8), waves(8)])
     classes = np.repeat([5, 2], 8)
-    found = shifted_classes(x, classes)
+    found = find_shifted_classes(x, classes)
     assert list(found) == [2]
     np.testing.assert_array_equal(found[2].members, np.arange(8, 16))
     generator = SignalDeformations.fit(x, np.ones(16), classes)
@@ -442,12 +449,13 @@ def test_classes_that_are_aligned_are_not_shifted():
     assert np.abs(generator.lags).max() == T // 2
     alone = SignalDeformations.fit(x[:8], np.ones(8), classes[:8])
     assert not alone.lags.any()
-    still = LocalLaws(generator.signals, classes, 0.9)
+    still = LocalDistributions(generator.signals, classes, 0.9)
     still.__dict__["shifted"] = {}  # as if all classes were aligned
     h = np.random.default_rng(0).standard_normal(20)
     for i in (0, 7, 8, 15):
         same = [
-            np.array_equal(*parts) for parts in zip(generator.laws.component(i, h), still.component(i, h), strict=True)
+            np.array_equal(*parts)
+            for parts in zip(generator.distributions.component(i, h), still.component(i, h), strict=True)
         ]
         assert all(same) == (i < 8)
 
@@ -467,11 +475,11 @@ def test_lags_are_the_same_in_every_fit_and_anywhere():
 def test_the_law_of_shifted_signals_is_the_mixture_of_its_components(made):
     x = made(9)
     generator = SignalDeformations.fit(x, np.array([1.0, 2, 1, 1, 1, 1, 1, 1, 0]), np.zeros(9, dtype=int))
-    assert generator.laws.shifted[0].is_closed == (made is contours)
+    assert generator.distributions.shifted[0].is_closed == (made is contours)
     new, parts = made(3, seed=1), []
     for i, share in enumerate(np.array([1, 2, 1, 1, 1, 1, 1, 1]) / 9):
         for j in range(12):
-            law = generator.laws.component(i, generator.warps[i, j], int(generator.lags[i, j]))
+            law = generator.distributions.component(i, generator.warps[i, j], int(generator.lags[i, j]))
             covariance = generator.unit**2 * (law.rows.T @ law.rows + np.diag(law.noise))
             density = multivariate_normal(generator.unit * law.mean, covariance, allow_singular=True)
             parts.append(np.log(share / 12) + density.logpdf(new.reshape(3, -1)))
@@ -480,7 +488,7 @@ def test_the_law_of_shifted_signals_is_the_mixture_of_its_components(made):
 
 def test_the_component_at_a_lag_is_the_one_of_the_rolled_signal():
     """Around a circle, a law that is found at a lag is that at lag 0, rolled, up to margins and the grid."""
-    laws = LocalLaws(contours(10), np.zeros(10, dtype=int), 0.9)
+    laws = LocalDistributions(contours(10), np.zeros(10, dtype=int), 0.9)
     h = np.random.default_rng(0).standard_normal(20)
     still, moved = laws.component(3, h), laws.component(3, h, 17)
     assert np.abs(np.roll(still.mean, -17) - moved.mean).max() < 0.15
@@ -492,15 +500,19 @@ def test_the_component_at_a_lag_is_the_one_of_the_rolled_signal():
 @pytest.mark.parametrize("made", [waves, contours])
 def test_the_law_at_a_lag_is_that_of_the_neighbours_at_their_best_lags(made):
     """Warps u and differences of each neighbor, by means and deviations: x_j(t + u) - x_i(t), less than x_j - x_i."""
-    laws = LocalLaws(np.concatenate([made(10), 3 * made(10, seed=1)], axis=2), np.zeros(10, dtype=int), 0.9)
-    own, law = laws.shifted[0], laws.law(4, -7)
-    center, near, scale = own.view(4, -7), own.nearest(4, -7, laws.signals.std((0, 1)), 6), laws.signals.std((0, 1))
-    fixed, times, found = on_grid(center[None], scale), np.arange(T + 20), []
+    laws = LocalDistributions(np.concatenate([made(10), 3 * made(10, seed=1)], axis=2), np.zeros(10, dtype=int), 0.9)
+    own, law = laws.shifted[0], laws.distribution(4, -7)
+    center, near, scale = (
+        own.view(4, -7),
+        own.find_nearest(4, -7, laws.signals.std((0, 1)), 6),
+        laws.signals.std((0, 1)),
+    )
+    fixed, times, found = resample_to_grid(center[None], scale), np.arange(T + 20), []
     normalization = Normalization.of(laws.signals)
     for one in near:  # twice as many as the law is made of, which are those that are most alike after a warp
-        u = registered(on_grid(one[None], scale), fixed, T + 20, normalization) - times
-        u = own.around(u) if own.is_closed else u
-        warped = normalization.alike(splined(one[None], times + u), normalization.statistics(center[None]))
+        u = register(resample_to_grid(one[None], scale), fixed, T + 20, normalization) - times
+        u = own.close(u) if own.is_closed else u
+        warped = normalization.match(interpolate_cubic(one[None], times + u), normalization.statistics(center[None]))
         found.append((one, u[0], warped[0] - center))
     blurred = gaussian(T + 20, 0.04 * (T + 20))
     found = sorted(found, key=lambda parts: (np.square(blurred @ parts[2]) / laws.spread).sum())[:3]
@@ -516,11 +528,11 @@ def test_the_law_at_a_lag_is_that_of_the_neighbours_at_their_best_lags(made):
 def test_deviations_replace_what_steps_remove():
     """Factors and gains by their definitions, for two classes, one of which is shifted."""
     x = np.concatenate([np.concatenate([pulses(8), waves(8)]), 2 * np.concatenate([pulses(8, 1), waves(8, 1)])], axis=2)
-    laws = LocalLaws(x, np.repeat([0, 1], 8), 0.9)
+    laws = LocalDistributions(x, np.repeat([0, 1], 8), 0.9)
     assert list(laws.shifted) == [1]
     for label in (0, 1):
         own = range(8 * label, 8 * label + 8)
-        found = [laws.law(i) for i in own]
+        found = [laws.distribution(i) for i in own]
         time = sum(np.square(law.warp).sum() for law in found) / sum(np.square(law.warps).sum() for law in found)
         value = sum((np.square(law.value) / laws.spread).sum() for law in found)
         value /= sum((np.square(law.values) / laws.spread).sum() for law in found)
@@ -528,7 +540,7 @@ def test_deviations_replace_what_steps_remove():
         rng, power = np.random.default_rng(0), np.zeros((3, T, 2))
         center = x[own].mean((0, 1)) if label else x[own].mean(0)
         for i in own:
-            mean, rows, noise = laws._moved(i, 0, rng.standard_normal(17))
+            mean, rows, noise = laws._deform(i, 0, rng.standard_normal(17))
             power[0] += dct(x[i] - center, axis=0, norm="ortho") ** 2
             power[1] += dct(mean - center, axis=0, norm="ortho") ** 2 + noise
             power[2] += sum(dct(row, axis=0, norm="ortho") ** 2 for row in rows)
@@ -541,26 +553,29 @@ def test_deviations_replace_what_steps_remove():
 def test_a_signal_is_moved_as_its_law_says(i, lag, margin):
     """Mean, deviations and lost noise by their equations, for a pulse, and for a wave that begins 12 points later."""
     noise = 0.3 * np.random.default_rng(3).normal(size=(16, T, 1))
-    laws = LocalLaws(np.concatenate([pulses(8), waves(8)]) + noise, np.repeat([0, 1], 8), 0.9)
-    h, law = np.random.default_rng(0).standard_normal(4), laws.law(i, lag)
+    laws = LocalDistributions(np.concatenate([pulses(8), waves(8)]) + noise, np.repeat([0, 1], 8), 0.9)
+    h, law = np.random.default_rng(0).standard_normal(4), laws.distribution(i, lag)
     signal = laws.shifted[1].view(i, lag) if margin else laws.signals[i]
     c, (b, a) = 1 - math.sqrt(0.19), laws.factors(int(i > 7))
     warp = np.arange(T + 2 * margin) + c * law.warp + 0.9 * b * sum(w * u for w, u in zip(h, law.warps, strict=True))
-    clock = inverse(increasing(warp[None])[0])
+    clock = invert(enforce_increasing(warp[None])[0])
     inside = slice(margin, T + margin)
-    mean = splined((signal + c * law.value)[None], clock[None])[:, inside]
-    rows = np.concatenate([splined(0.9 * a * row[None], clock[None])[:, inside] for row in law.values])
+    mean = interpolate_cubic((signal + c * law.value)[None], clock[None])[:, inside]
+    rows = np.concatenate([interpolate_cubic(0.9 * a * row[None], clock[None])[:, inside] for row in law.values])
     lost = white_noise(signal[None, inside]) - white_noise(mean) - white_noise(rows)
     assert lost > 0
-    for found, expected in zip(laws._moved(i, lag, h), (mean[0], rows, lost), strict=True):
+    for found, expected in zip(laws._deform(i, lag, h), (mean[0], rows, lost), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_gains_of_closed_signals_go_around():
     """A component of a closed signal: every frequency around the circle has the gain of its double among cosines."""
-    laws, h = LocalLaws(contours(10), np.zeros(10, dtype=int), 0.9), np.random.default_rng(0).standard_normal(20)
+    laws, h = (
+        LocalDistributions(contours(10), np.zeros(10, dtype=int), 0.9),
+        np.random.default_rng(0).standard_normal(20),
+    )
     laws._gains[0] = np.linspace(1, 2, T)[:, None]
-    _, rows, _ = laws._moved(2, 5, h)
+    _, rows, _ = laws._deform(2, 5, h)
     found = laws.component(2, h, 5).rows
     seen, wanted = (np.fft.rfft(part.reshape(len(rows), T), axis=1) for part in (found, rows))
     gains = np.linspace(1, 2, T)[[min(2 * m, T - 1) for m in range(T // 2 + 1)]]
@@ -635,10 +650,10 @@ def test_each_class_has_the_power_of_its_own_signals():
 
 def test_classes_of_few_signals_are_calibrated_with_the_others():
     x, classes = np.concatenate([pulses(10), pulses(3, seed=1)]), np.repeat([0, 1], [10, 3])
-    laws = LocalLaws(x, classes, 0.9)
-    assert laws._calibrated(0) == list(range(10))
-    assert laws._calibrated(1) == list(range(13))
-    assert LocalLaws(x, np.repeat([0, 1], [9, 4]), 0.9)._calibrated(1) == list(range(9, 13))
+    laws = LocalDistributions(x, classes, 0.9)
+    assert laws._calibration_signals(0) == list(range(10))
+    assert laws._calibration_signals(1) == list(range(13))
+    assert LocalDistributions(x, np.repeat([0, 1], [9, 4]), 0.9)._calibration_signals(1) == list(range(9, 13))
     assert laws.factors(0) != laws.factors(1)
     assert laws.gains(1).shape == (T, 1)
 

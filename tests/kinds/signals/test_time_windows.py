@@ -6,10 +6,10 @@ from scipy.stats import multivariate_normal
 
 from stochattn.kinds.signals.generator.window_fit import (
     choose_setting,
+    find_shifts,
     fit_time_windows,
-    possible_shifts,
-    shifted,
-    shifts_of,
+    list_shifts,
+    shift_signals,
 )
 from stochattn.kinds.signals.generator.windows import MAX_CONDITIONED, ROWS, power_windows
 
@@ -195,23 +195,23 @@ def pulses(K, points=60, spread=4, seed=0):
 
 def test_shifts_align_pulses():
     signals, at = pulses(30)
-    shifts = shifts_of(signals, 5)
+    shifts = find_shifts(signals, 5)
     aligned = np.array(
-        [shifted(one[None], int(by), 0)[0, :, 0].argmax() for one, by in zip(signals, shifts, strict=True)]
+        [shift_signals(one[None], int(by), 0)[0, :, 0].argmax() for one, by in zip(signals, shifts, strict=True)]
     )
     assert np.ptp(at) >= 6
     assert np.ptp(aligned) <= 1
-    assert set(shifts) <= set(possible_shifts(5))
+    assert set(shifts) <= set(list_shifts(5))
     assert np.median(shifts) == 0
-    np.testing.assert_array_equal(possible_shifts(5), np.arange(-5, 6))
-    np.testing.assert_array_equal(possible_shifts(3), np.arange(-3, 4))
-    np.testing.assert_array_equal(possible_shifts(1000), np.arange(-1000, 1001, 200))
+    np.testing.assert_array_equal(list_shifts(5), np.arange(-5, 6))
+    np.testing.assert_array_equal(list_shifts(3), np.arange(-3, 4))
+    np.testing.assert_array_equal(list_shifts(1000), np.arange(-1000, 1001, 200))
 
 
 def test_shifted_signals_continue_their_ends():
     signal = np.array([3.0, 5.0, 7.0])[None, :, None]
-    np.testing.assert_array_equal(shifted(signal, 1, 2)[0, :, 0], [3, 3, 5, 7, 7, 7, 7])
-    np.testing.assert_array_equal(shifted(signal, -2, 0)[0, :, 0], [3, 3, 3])
+    np.testing.assert_array_equal(shift_signals(signal, 1, 2)[0, :, 0], [3, 3, 5, 7, 7, 7, 7])
+    np.testing.assert_array_equal(shift_signals(signal, -2, 0)[0, :, 0], [3, 3, 3])
 
 
 def test_channels_are_aligned_in_units_of_their_own():
@@ -223,16 +223,16 @@ def test_channels_are_aligned_in_units_of_their_own():
     at = np.arange(-5, 6)
     pulse = 0.01 * np.exp(-((t - 60 - at[:, None]) ** 2) / 8)
     signals = np.stack([pulse, 100 * rng.normal(size=pulse.shape), np.full(pulse.shape, 3.0)], axis=2)
-    np.testing.assert_array_equal(shifts_of(signals[:, :, [0, 2]], 5), at)
-    assert np.abs(shifts_of(signals, 5) - at).max() <= 1
+    np.testing.assert_array_equal(find_shifts(signals[:, :, [0, 2]], 5), at)
+    assert np.abs(find_shifts(signals, 5) - at).max() <= 1
 
 
 def test_a_signal_at_its_own_shift_is_as_stored():
     signals, _ = pulses(12)
     generator = fit_time_windows(signals, np.ones(12), np.zeros(12, dtype=int), GIVEN | {"shift": 5, "spacing": 10})
-    shifts = sorted(set(shifts_of(signals, 5)))
+    shifts = sorted(set(find_shifts(signals, 5)))
     assert len(generator.groups) == len(shifts) > 2
-    for k, by in enumerate(shifts_of(signals, 5)):
+    for k, by in enumerate(find_shifts(signals, 5)):
         group = generator.groups[shifts.index(by)]
         np.testing.assert_array_equal(group.signals[k], signals[k].ravel())
     np.testing.assert_allclose(np.exp(generator.log_shares), 1 / 12)
@@ -340,5 +340,5 @@ def test_too_many_conditioned_values_are_an_error():
     with pytest.raises(ValueError, match="conditioned already"):
         given.condition((np.array([1]), np.array([1.0])))
     far = generator.condition((np.array([0]), np.array([1000.0])))
-    assert "the conditioned values are unlike anything stored: draws extrapolate" in far.describe().notes
+    assert "the conditioned values are unlike all stored signals, so draws extrapolate" in far.describe().notes
     assert not any("unlike" in note for note in given.describe().notes)

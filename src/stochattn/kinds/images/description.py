@@ -14,12 +14,13 @@ from ..._backend.checks import check_choice, check_non_negative
 from ..description import KindDescription
 from ..options import HopfieldOptions, InputError, Knob, NoOptions, option
 
-PICTURE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+IMAGE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 Features: TypeAlias = Callable[[NumpyArray], ArrayLike]
+"""Images (n, H, W, C) -> features (n, f); or a torch module of (n, C, H, W) -> (n, ...)."""
 
 
 class Vary(Enum):
-    """What a new picture has of its own."""
+    """What a new image has of its own."""
 
     SHAPES = "shapes"
     LEVELS = "levels"
@@ -29,10 +30,10 @@ class Vary(Enum):
 class ImageOptions:
     """Options of reading."""
 
-    size: str | None = option(None, "Resize pictures. [the most common size, at most 128 pixels a side]", metavar="WxH")
-    colour: bool | None = option(None, "Read pictures in colour or in grey. [in colour if any picture has colour]")
-    ids: Sequence[str] | None = None  # a name for each picture, in place of those that were read
-    labels: Sequence[str] | None = None  # likewise a class
+    size: str | None = option(None, "Resize images. [the most common size, at most 128 pixels a side]", metavar="WxH")
+    colour: bool | None = option(None, "Read images in color or in gray. [in color if any image has color]")
+    ids: Sequence[str] | None = None  # a name for each image, in place of the names that were read
+    labels: Sequence[str] | None = None  # the class of each image, in place of the classes that were read
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,12 @@ class DeformationOptions:
     )
     vary: str | None = option(
         None,
-        "What varies: shapes, or levels. [levels where the stored pictures have no shapes in common]",
+        "What varies: shapes, or levels. [levels where the stored images have no shapes in common]",
         choices=tuple(one.value for one in Vary),
     )
     features: Features | None = option(  # noqa: RUF009
         None,
-        "What distances are measured in: a function of arrays (n, h, w, c), levels from 0 to 1, or a torch module.",
+        "What distances are measured in: a function of arrays (n, h, w, c), values from 0 to 1, or a torch module.",
         python_only=True,
     )
     scale_rule: str | None = None  # how the scale was set, where it was found before
@@ -70,7 +71,7 @@ class PatchOptions:
     """Options of the generator "patches"."""
 
     warp: float | None = option(
-        None, "Warp pictures by this many pixels on average; 0 for none. [1 where no class has over 30 pictures]"
+        None, "Warp images by this many pixels on average; 0 for none. [1 where no class has over 30 images]"
     )
     radius: float | None = option(
         None,
@@ -88,12 +89,12 @@ class PatchOptions:
 class ImageHopfieldOptions(HopfieldOptions):
     """Options of the generator "hopfield".
 
-    By default new pictures are blends and exaggerations without white noise, and stored ones decode to themselves. The
+    By default new images are blends and exaggerations without white noise, and stored ones decode to themselves. The
     published setting is centre=False, variance=None, whiten=False, norm="paper".
     """
 
-    centre: bool = option(True, "Draw around the mean picture; the paper does not.")
-    whiten: bool = option(True, "Scale components so that noise follows the directions in which pictures differ.")
+    centre: bool = option(True, "Draw around the mean image; the paper does not.")
+    whiten: bool = option(True, "Scale components so that noise follows the directions in which images differ.")
 
 
 class ImageDescription(KindDescription):
@@ -119,7 +120,7 @@ class ImageDescription(KindDescription):
             return chunks.ndim > 2
         if path.is_dir() or extension == ".npz":
             return True
-        if extension in PICTURE_EXTENSIONS:
+        if extension in IMAGE_EXTENSIONS:
             raise InputError(f"{path} is one picture, and at least two are needed: name the folder of them.")
         if extension != ".npy":
             return False

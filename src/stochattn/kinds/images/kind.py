@@ -35,7 +35,7 @@ from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearOb
 from ..plain import Gaussian, GaussianCoordinates, Rescaled
 from .codec import ImageCodec, parse_conditions
 from .description import (
-    PICTURE_EXTENSIONS,
+    IMAGE_EXTENSIONS,
     DeformationOptions,
     ImageDescription,
     ImageHopfieldOptions,
@@ -51,19 +51,19 @@ from .writing import (
     FolderWriter,
     ShownLevels,
     StreamWriter,
-    compare_pictures,
-    picture_gallery,
-    picture_png,
-    picture_statistics,
+    compare_images,
+    encode_png,
+    image_gallery,
+    image_statistics,
 )
 
 
-def picture_controls(codec: ImageCodec) -> tuple[Control, ...]:
+def image_controls(codec: ImageCodec) -> tuple[Control, ...]:
     """A rectangle, drawn on a stored picture, that new pictures have in common with it."""
     (height, width), levels = codec.shape[:2], ShownLevels.of(codec.stored)
 
     def shown(k: int) -> str:
-        return png(picture_png(levels.stretched(codec.stored[k])))
+        return png(encode_png(levels.stretched(codec.stored[k])))
 
     return (RectangleControl("rectangle", "Rectangle to keep", height, width, codec.ids, shown),)
 
@@ -130,13 +130,13 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
     )
     measures = Measures(
         key=KeyMeasure(TEXTURE, 0.1, "As sharp as the stored", "they are blurred, streaked or noisy"),
-        compare=compare_pictures,
+        compare=compare_images,
         same=_same,
         named_parts=_pixel_of_each_level,
-        statistics=picture_statistics,
+        statistics=image_statistics,
     )
     display = Display(
-        picture_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=picture_controls
+        image_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=image_controls
     )
     parse_condition = staticmethod(parse_conditions)
 
@@ -152,9 +152,10 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
         return _with_names(found, options).require_variety(str(parts[0].parent))
 
     def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
-        from .reading import of_array
+        from .reading import convert_array
 
-        return _with_names(of_array(to_numpy(data), options.size, options.colour), options).require_variety("images")
+        codec = convert_array(to_numpy(data), options.size, options.colour)
+        return _with_names(codec, options).require_variety("images")
 
     def codec_from_state(self, state: dict[str, object]) -> ImageCodec:
         return ImageCodec(**state)  # type: ignore[arg-type]
@@ -203,17 +204,17 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
         return np.asarray(items)
 
     def read_new(self, codec: ImageCodec, path: Path) -> Array:
-        from .reading import read_of_shape
+        from .reading import read_new_images
 
-        if (place := Path(path)).suffix.lower() in PICTURE_EXTENSIONS and place.is_file():
+        if (place := Path(path)).suffix.lower() in IMAGE_EXTENSIONS and place.is_file():
             remedy = "Write the new ones to a folder or an .npz file, and name that"
             raise InputError(f"{path} is one picture, such as a contact sheet, and not several. {remedy}.")
-        return read_of_shape(place, codec.shape)
+        return read_new_images(place, codec.shape)
 
     def read_labels(self, codec: ImageCodec, path: Path) -> Array | None:
-        from .reading import labels_of_new
+        from .reading import read_new_labels
 
-        labels = None if codec.labels is None else labels_of_new(Path(path))
+        labels = None if codec.labels is None else read_new_labels(Path(path))
         return None if labels is None else np.array(labels)
 
 

@@ -1,6 +1,6 @@
-"""New pictures: in files (a folder of PNG files, a contact sheet, an array), against stored ones, and on a page.
+"""New images: in files (a folder of PNG files, a contact sheet, an array), against stored ones, and on a page.
 
-Levels of pictures that people look at, on a page or on a contact sheet. Files of new pictures keep their levels.
+Levels of images that people look at, on a page or on a contact sheet. Files of new images keep their levels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..gallery import GalleryItems, stored_name
 from .codec import NEW_NAME, TABLE, ImageCodec
 
 WHITE = 255
-MIN_RANGE = 128  # stored pictures with fewer levels between the darkest and the brightest are hard to see
+MIN_RANGE = 128  # stored images with fewer levels between the darkest and the brightest are hard to see
 
 
 class ShownLevels(NamedTuple):
@@ -38,20 +38,20 @@ class ShownLevels(NamedTuple):
 
     @classmethod
     def of(cls, stored: Array) -> ShownLevels:
-        """The range of stored pictures if it is small, as that of digits with levels from 0 to 16; else all levels.
+        """The range of stored images if it is small, as that of digits with levels from 0 to 16; else all levels.
 
-        One range for all pictures lets new ones be compared with stored ones.
+        One range for all images lets new ones be compared with stored ones.
         """
         low, high = int(stored.min()), int(stored.max())
         return cls(low, high) if 0 < high - low < MIN_RANGE else cls()
 
     @property
     def is_narrow(self) -> bool:
-        """Whether pictures are shown with other levels than they have."""
+        """Whether images are shown with other levels than they have."""
         return self != ShownLevels()
 
     def stretched(self, images: Array) -> Array:
-        """Pictures (..., h, w[, 3]) of levels low … high, as levels 0 … 255; levels beyond them are black or white."""
+        """Images (..., h, w[, 3]) of levels low … high, as levels 0 … 255; levels beyond them are black or white."""
         if not self.is_narrow:
             return images
         share = (images.astype(np.float32) - self.low) / (self.high - self.low)
@@ -59,10 +59,10 @@ class ShownLevels(NamedTuple):
 
 
 MAX_ON_SHEET = 100
-MIN_TILE, GAP = 64, 2  # on a contact sheet small pictures are enlarged, by whole factors up to this many pixels
-MAX_ENTRIES = 2**24  # of many pictures an evenly spaced subset of so many values is compared; copies among all
+MIN_TILE, GAP = 64, 2  # on a contact sheet small images are enlarged, by whole factors up to this many pixels
+MAX_ENTRIES = 2**24  # of many images an evenly spaced subset of so many values is compared; copies among all
 MAX_CLASSES = 12  # shares of single classes are reported for no more classes than this
-MAX_SIDE = {2: 160, 3: 96}  # pixels of a grey and of a coloured picture on a page: noise does not compress
+MAX_SIDE = {2: 160, 3: 96}  # pixels of a gray and of a colored image on a page: noise does not compress
 TEXTURE = "texture difference"
 SQUARES, MIN_SQUARE = 8, 4  # squares along the shorter side, and their least side: fewer pixels have no texture
 BLANK = 0.05  # squares with less contrast than this share of that of a usual square, as a background, are left out
@@ -72,7 +72,7 @@ COLUMNS = {1: ("",), 2: ("left", "right"), 3: ("left", "", "right")}
 
 
 class FolderWriter:
-    """PNG files, and a table of the stored picture nearest to each."""
+    """PNG files, and a table of the stored image nearest to each."""
 
     def __init__(self, folder: Path, codec: ImageCodec, settings: Settings) -> None:
         self._folder, self._codec, self._about = folder, codec, json.dumps(settings._asdict(), sort_keys=True)
@@ -86,7 +86,7 @@ class FolderWriter:
             self._rows.writerow(["number", *(["class"] if labels else []), "nearest", "novelty", *batch.extra])
         for i, image in enumerate(batch.items):
             number = batch.first + i + 1
-            (self._folder / NEW_NAME.format(number)).write_bytes(picture_png(image, self._about))
+            (self._folder / NEW_NAME.format(number)).write_bytes(encode_png(image, self._about))
             label = [labels[source[i]]] if labels else []
             further = [f"{column[i]:.6g}" if column.dtype.kind == "f" else column[i] for column in batch.extra.values()]
             self._rows.writerow([number, *map(as_text, [*label, ids[nearest[i]]]), f"{novelty[i]:.6f}", *further])
@@ -96,7 +96,7 @@ class FolderWriter:
 
 
 class StreamWriter:
-    """One file: a contact sheet, .npy with the pictures alone, or .npz with what is nearest to them, and settings."""
+    """One file: a contact sheet, .npy with the images alone, or .npz with what is nearest to them, and settings."""
 
     def __init__(self, stream: BinaryIO, format: str, codec: ImageCodec, settings: Settings) -> None:
         self._stream, self._format, self._codec = stream, format, codec
@@ -110,7 +110,7 @@ class StreamWriter:
         images, buffer = np.concatenate([batch.items for batch in self._batches]), io.BytesIO()
         if self._format == "sheet":
             shown = ShownLevels.of(self._codec.stored).stretched(images[:MAX_ON_SHEET])
-            buffer.write(picture_png(contact_sheet(shown), self._about))
+            buffer.write(encode_png(contact_sheet(shown), self._about))
         elif self._format == "npy":
             np.save(buffer, images, allow_pickle=False)
         else:
@@ -125,7 +125,7 @@ class StreamWriter:
 
 
 def contact_sheet(images: Array) -> Array:
-    """Pictures (n, h, w) or (n, h, w, 3) side by side on white, about as many across as down: (H, W[, 3])."""
+    """Images (n, h, w) or (n, h, w, 3) side by side on white, about as many across as down: (H, W[, 3])."""
     factor = max(1, MIN_TILE // max(images.shape[1:3]))
     columns = int(np.ceil(np.sqrt(len(images))))
     rows = -(-len(images) // columns)
@@ -138,47 +138,47 @@ def contact_sheet(images: Array) -> Array:
     return np.pad(grid.reshape(rows * height, columns * width, *channels), margins, constant_values=255)
 
 
-def compare_pictures(codec: ImageCodec, items: Array) -> Comparison:
-    """Figures and regions of new pictures (n, h, w[, 3]) beside those of the stored ones."""
+def compare_images(codec: ImageCodec, items: Array) -> Comparison:
+    """Figures and regions of new images (n, h, w[, 3]) beside those of the stored ones."""
     new, stored, labels = np.asarray(items), codec.stored, codec.labels
     some = new[spaced_indices(len(new), max(MAX_ENTRIES // stored[0].size, 2))]
     known = {image.tobytes() for image in stored}
     copies = sum(image.tobytes() in known for image in new) / len(new)
     brighter, edges = float(some.mean() - stored.mean()), _sharpness(stored)
-    measures = [Measure("mean level", brighter, 0.0, "How much brighter new pictures are, of 255 levels.")]
+    measures = [Measure("mean level", brighter, 0.0, "How much brighter new images are, of 255 levels.")]
     if len(some) > 1:
         distance = frechet_diagonal(*(x.reshape(len(x), -1) / 255.0 for x in (some, stored)))
         about = "Squared differences of each pixel's mean and standard deviation, levels from 0 to 1, summed."
         measures.append(Measure("Fréchet distance of pixels", distance, 0.0, about))
     if edges > 0:
-        about = "Mean difference of neighbouring pixels, over that of stored ones: above 1 noisy, below 1 blurred."
+        about = "Mean difference of neighboring pixels, over that of stored ones: above 1 noisy, below 1 blurred."
         measures.append(Measure("sharpness", _sharpness(some) / edges, 1.0, about))
     if math.isfinite(texture := _texture_difference(some, stored)):
         about = "How much more streaked, blurred or noisy small squares are, as a Kolmogorov distance from 0 to 1."
         measures.append(Measure(TEXTURE, texture, 0.0, about))
-    about = "Share of new pictures that equal a stored one pixel by pixel."
+    about = "Share of new images that equal a stored one pixel by pixel."
     measures.append(Measure("exact copies", copies, 0.0, about))
-    if labels is not None:  # the class of a new picture is that of the nearest stored one
+    if labels is not None:  # the class of a new image is that of the nearest stored one
         parts = slices(len(new), max(MAX_ENTRIES // new[0].size, 1))
         near = np.concatenate([nearest_rows(codec.features(new[part]), codec.features(stored)) for part in parts])
         of_stored, of_new = Counter(labels), Counter(labels[k] for k in near)
         shares = {name: (of_new[name] / len(near), of_stored[name] / len(labels)) for name in sorted(of_stored)}
         difference = sum(abs(found - ideal) for found, ideal in shares.values()) / 2
-        about = "Share of new pictures that would have to change class to match."
+        about = "Share of new images that would have to change class to match."
         measures.append(Measure("class shares", difference, 0.0, about))
-        about = "Share of new pictures whose nearest stored one has this class."
+        about = "Share of new images whose nearest stored one has this class."
         single = [Measure(f"class {name}", *share, about) for name, share in shares.items()]
         measures += single if len(single) <= MAX_CLASSES else []
     return Comparison(tuple(measures), tuple(_regions(some, stored)))
 
 
-def picture_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
-    """New pictures beside the stored ones nearest to them, as a part of a page; each pixel is a square."""
+def image_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
+    """New images beside the stored ones nearest to them, as a part of a page; each pixel is a square."""
     levels, cards = ShownLevels.of(codec.stored), []
     for i, k in enumerate(shown.nearest):
         pair = levels.stretched(shown.items[i]), levels.stretched(codec.stored[k])
-        new = img(png(picture_png(pair[0])), f"new picture {shown.numbers[i] + 1}")
-        stored = img(png(picture_png(pair[1])), f"stored picture {codec.ids[k]}")
+        new = img(png(encode_png(pair[0])), f"new image {shown.numbers[i] + 1}")
+        stored = img(png(encode_png(pair[1])), f"stored image {codec.ids[k]}")
         both = [new, stored]
         if shown.with_differences:
             both.append(img(png(_difference(*pair)), "where they differ", class_="heat"))
@@ -201,21 +201,21 @@ def picture_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
 
 
 def _difference(new: Array, stored: Array) -> bytes:
-    """A PNG file of how much two pictures (h, w[, 3]) differ: opaque where they differ by half of all levels."""
+    """A PNG file of how much two images (h, w[, 3]) differ: opaque where they differ by half of all levels."""
     from PIL import Image
 
     gap = np.abs(new.astype(np.int16) - stored)
     gap = gap if gap.ndim == 2 else gap.max(2)
-    colour = np.broadcast_to(np.array(MARK, dtype=np.uint8), (*gap.shape, 3))
+    color = np.broadcast_to(np.array(MARK, dtype=np.uint8), (*gap.shape, 3))
     opaque = np.minimum(2 * gap, 255).astype(np.uint8)[..., None]
-    buffer, image = io.BytesIO(), Image.fromarray(np.concatenate([colour, opaque], axis=2))
+    buffer, image = io.BytesIO(), Image.fromarray(np.concatenate([color, opaque], axis=2))
     image.thumbnail((MAX_SIDE[3],) * 2)
     image.save(buffer, format="PNG")
     return buffer.getvalue()
 
 
-def picture_statistics(codec: ImageCodec, items: Array) -> Array:
-    """Figures of each picture as a whole: levels, steps between neighbours and their tails, steps at larger scales."""
+def image_statistics(codec: ImageCodec, items: Array) -> Array:
+    """Figures of each image as a whole: levels, steps between neighbors and their tails, steps at larger scales."""
     levels = np.asarray(items, dtype=np.float32)
     levels = levels.mean(3) if levels.ndim == 4 else levels
     flat = levels.reshape(len(levels), -1)
@@ -223,7 +223,7 @@ def picture_statistics(codec: ImageCodec, items: Array) -> Array:
     scores = (flat - means[:, None]) / (spreads + 1)[:, None]
     figures, steps = [means, spreads, (scores**3).mean(1), (scores**4).mean(1)], []
     for axis in (1, 2):
-        for order in (1, 2):  # differences of neighbours, and of these: streaks and blur change either
+        for order in (1, 2):  # differences of neighbors, and of these: streaks and blur change either
             if levels.shape[axis] > order:
                 size = np.abs(np.diff(levels, order, axis=axis)).reshape(len(levels), -1)
                 steps.append(size.mean(1))
@@ -279,7 +279,7 @@ def _texture(images: Array) -> tuple[Array, Array]:
 
 
 def _regions(new: Array, stored: Array) -> list[Part]:
-    """Mean levels of the regions of a 3 x 3 grid; fewer where a picture has fewer pixels."""
+    """Mean levels of the regions of a 3 x 3 grid; fewer where an image has fewer pixels."""
     from scipy.stats import ks_2samp
 
     down, across = (np.array_split(np.arange(side), min(3, side)) for side in stored.shape[1:3])
@@ -290,7 +290,7 @@ def _regions(new: Array, stored: Array) -> list[Part]:
             of_new, of_stored = (x[place].reshape(len(x), -1).mean(1) for x in (new, stored))
             before, after = (f"{means.mean():.0f} ± {means.std():.0f}" for means in (of_stored, of_new))
             distance = float(ks_2samp(of_new, of_stored, method="asymp").statistic)
-            name, values = f"{vertical} {horizontal}".strip() or "centre", partial(Values, of_stored, of_new)
+            name, values = f"{vertical} {horizontal}".strip() or "center", partial(Values, of_stored, of_new)
             parts.append(Part(name, before, after, distance, values, checked_separately=True))
     return parts
 
@@ -301,7 +301,7 @@ def _annotations(batches: list[Batch]) -> tuple[Array, Array, Array]:
     return nearest, novelty, source
 
 
-def picture_png(image: Array, about: str | None = None) -> bytes:
+def encode_png(image: Array, about: str | None = None) -> bytes:
     """A PNG file that carries the settings as a text; without settings, a small one for a page."""
     from PIL import Image, PngImagePlugin
 

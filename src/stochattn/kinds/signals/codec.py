@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
-from ..codec import index_of
+from ..codec import index_of, suggest_ids
 from ..comparison import rows_are_smooth
 from .generator.normalization import Normalization
 
@@ -81,7 +80,7 @@ class SignalCodec(Codec):
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
         values = np.array(arrays, dtype=np.float64)
         if self.conditions is None:
-            values = self.normalization.applied(np.clip(values, *self.limits))
+            values = self.normalization.apply(np.clip(values, *self.limits))
         if self.step is not None:
             values = np.rint(values / self.step) * self.step
         values = np.clip(values, *self.limits)
@@ -137,7 +136,7 @@ class SignalCodec(Codec):
         rows, when = slice(0, len(self.channels)), key
         if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str):
             if key[0] not in self.channels:
-                rule = f"no channel is called {key[0]!r}; {_suggest(key[0], self.channels)}"
+                rule = f"no channel is called {key[0]!r}; {suggest_ids(key[0], self.channels)}"
                 raise InputError(f"condition {key!r}: {rule}")
             rows, when = slice(i := self.channels.index(key[0]), i + 1), key[1]
         if isinstance(when, slice):
@@ -159,7 +158,7 @@ class SignalCodec(Codec):
         shape = rows.stop - rows.start, columns.stop - columns.start
         if isinstance(value, str):
             if (k := index_of(self.ids, value)) is None:
-                rule = f"no stored signal has the id {value!r}; {_suggest(value, self.ids)}"
+                rule = f"no stored signal has the id {value!r}; {suggest_ids(value, self.ids)}"
                 raise InputError(f"condition {key!r}: {rule}")
             return np.asarray(self.stored[k][rows, columns])
         try:
@@ -180,12 +179,6 @@ class SignalCodec(Codec):
         if np.isinf(array).any():
             raise InputError(f"condition {key!r}: the values must be finite; got infinity. NaN leaves a point free.")
         return np.broadcast_to(array, shape)
-
-
-def _suggest(name: str, names: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    more = " and others" if len(names) > 3 else ""
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names[:3])}{more}."
 
 
 MAX_DIFFERENCE = 0.1  # up to this difference of lengths, over the longest, signals are cut to the shortest

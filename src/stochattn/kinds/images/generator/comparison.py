@@ -1,4 +1,4 @@
-"""How stored pictures are compared: by pixels or by features, which are the nearest, and how many draws are near."""
+"""How stored images are compared: by pixels or by features, which are the nearest, and how many draws are near."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike, NumpyArray, to_numpy
+from ..description import Features
 from .registration import blurred
 from .window_attention import are_photographs
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
-from ..description import Features
-
-"""Pictures (n, H, W, C) -> features (n, f); or a torch module of (n, C, H, W) -> (n, ...)."""
 MAX_NEIGHBORS = 32
-"""Neighbours that a local law is made of, or all other pictures of a class if they are fewer."""
+"""Neighbors that a local law is made of, or all other images of a class if they are fewer."""
 MIN_CLASS = 3
-"""A class of fewer pictures has neighbours of any class."""
+"""A class of fewer images has neighbors of any class."""
 LOCAL_BRIGHTNESS = 10 / 64
 """Width over which the brightness and contrast of photographs are removed before they are compared, over the side."""
 VALUES_AT_A_TIME = 2**13
-PICTURES_AT_A_TIME = 64
+IMAGES_AT_A_TIME = 64
 
 
 def classes_of(labels: ArrayLike | None, K: int) -> NumpyArray:
@@ -35,24 +33,24 @@ def classes_of(labels: ArrayLike | None, K: int) -> NumpyArray:
     return np.asarray(np.unique(names, return_inverse=True)[1])
 
 
-def without_light(pictures: Array) -> Array:
-    """What pictures (K, H, W, C) are compared by, (K, H, W): their grey levels, without the light on photographs."""
-    grey = pictures.mean(3)
-    if not are_photographs(pictures):
-        return grey
-    width = LOCAL_BRIGHTNESS * min(grey.shape[1:])
-    detail = grey - blurred(grey, width)
+def without_light(images: Array) -> Array:
+    """What images (K, H, W, C) are compared by, (K, H, W): their gray levels, without the light on photographs."""
+    gray = images.mean(3)
+    if not are_photographs(images):
+        return gray
+    width = LOCAL_BRIGHTNESS * min(gray.shape[1:])
+    detail = gray - blurred(gray, width)
     contrast = blurred(detail**2, width) + 1e-3 * float((detail**2).mean())
     return detail / contrast**0.5
 
 
-def nearest_pictures(rows: NumpyArray, classes: NumpyArray) -> list[NumpyArray]:
-    """The nearest pictures of the same class by rows (K, d), (k,) for each; of any class where a class has few."""
+def find_neighbors(rows: NumpyArray, classes: NumpyArray) -> list[NumpyArray]:
+    """The nearest images of the same class by rows (K, d), (k,) for each; of any class where a class has few."""
     K = len(rows)
     if K < 2:
         raise ValueError("images must be at least two, which can differ in shape; there is one. Store more.")
     products = np.zeros((K, K))
-    for first in range(0, rows.shape[1], VALUES_AT_A_TIME):  # a copy of all pictures in double precision is large
+    for first in range(0, rows.shape[1], VALUES_AT_A_TIME):  # a copy of all images in double precision is large
         part = rows[:, first : first + VALUES_AT_A_TIME].astype(np.float64)
         products += part @ part.T
     squares = np.diag(products)
@@ -65,29 +63,29 @@ def nearest_pictures(rows: NumpyArray, classes: NumpyArray) -> list[NumpyArray]:
     return [order[i, : min(MAX_NEIGHBORS, others[i])] for i in range(K)]
 
 
-def feature_rows(features: Features | None, pictures: Array) -> NumpyArray:
-    """Rows by whose distances pictures (n, H, W, C) are compared: their pixels, or their features, (n, d).
+def feature_rows(features: Features | None, images: Array) -> NumpyArray:
+    """Rows by whose distances images (n, H, W, C) are compared: their pixels, or their features, (n, d).
 
     A torch module gets batches (n, C, H, W) of float32 on its own device, in evaluation mode and without gradients;
-    grey pictures are repeated where its first convolution has three channels. What it returns is flattened.
+    gray images are repeated where its first convolution has three channels. What it returns is flattened.
     """
-    images = to_numpy(pictures)
+    arrays = to_numpy(images)
     if features is None:
-        return np.ascontiguousarray(images.reshape(len(images), -1))
+        return np.ascontiguousarray(arrays.reshape(len(arrays), -1))
     if not callable(features):
         raise TypeError(
-            f"features must be a function of pictures (n, H, W, C), or a torch module; got {type(features).__name__}."
+            f"features must be a function of images (n, H, W, C), or a torch module; got {type(features).__name__}."
         )
     name = getattr(features, "__name__", type(features).__name__)
     evaluate = _of_module(features) if hasattr(features, "state_dict") else features
-    parts = [images[i : i + PICTURES_AT_A_TIME] for i in range(0, len(images), PICTURES_AT_A_TIME)]
+    parts = [arrays[i : i + IMAGES_AT_A_TIME] for i in range(0, len(arrays), IMAGES_AT_A_TIME)]
     found = [to_numpy(evaluate(part)) for part in parts]
-    rule = f"features must return one row of numbers for each picture, (n, f); {name} returned"
+    rule = f"features must return one row of numbers for each image, (n, f); {name} returned"
     for part, rows in zip(parts, found, strict=True):
         if rows.ndim != 2 or len(rows) != len(part) or not rows.shape[1] or rows.dtype.kind not in "buif":
-            raise ValueError(f"{rule} {rows.dtype} of shape {rows.shape} for {len(part)} pictures.")
+            raise ValueError(f"{rule} {rows.dtype} of shape {rows.shape} for {len(part)} images.")
         if not np.isfinite(rows.astype(np.float64)).all():
-            raise ValueError(f"{rule} NaN or infinity. Levels of pictures are from 0 to 1: check what it computes.")
+            raise ValueError(f"{rule} NaN or infinity. Levels of images are from 0 to 1: check what it computes.")
     return np.concatenate(found).astype(np.float64)
 
 
@@ -96,7 +94,7 @@ def _of_module(module: Module) -> Callable[[NumpyArray], NumpyArray]:
 
     weights = list(module.parameters())
     kernels = [one for one in weights if one.ndim == 4]
-    in_colour = bool(kernels) and kernels[0].shape[1] == 3
+    in_color = bool(kernels) and kernels[0].shape[1] == 3
 
     def evaluate(images: NumpyArray) -> NumpyArray:
         batch = torch.tensor(np.moveaxis(images, 3, 1), dtype=torch.float32)
@@ -105,7 +103,7 @@ def _of_module(module: Module) -> Callable[[NumpyArray], NumpyArray]:
         module.eval()
         try:
             with torch.no_grad():
-                found = module(batch.repeat(1, 3, 1, 1) if in_colour and batch.shape[1] == 1 else batch)
+                found = module(batch.repeat(1, 3, 1, 1) if in_color and batch.shape[1] == 1 else batch)
         finally:
             module.train(was_training)
         return to_numpy(found.flatten(1) if found.ndim > 2 else found)

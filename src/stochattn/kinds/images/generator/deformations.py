@@ -1,23 +1,23 @@
-"""Deformations: a stored picture, moved in the ways in which those most like it differ from it in shape.
+"""Deformations: a stored image, moved in the ways in which those most like it differ from it in shape.
 
-The fields u_ij carry a stored picture m_i onto its k nearest pictures j, and u_ii = 0 (see `registration`). Their mean
-ū_i and their covariance are a local Gaussian law of shapes, and a new picture is m_i seen through one draw of it,
+The fields u_ij carry a stored image m_i onto its k nearest images j, and u_ii = 0 (see `registration`). Their mean
+ū_i and their covariance are a local Gaussian law of shapes, and a new image is m_i seen through one draw of it,
 
     x = m_i ∘ (id + t ū_i + s c_i Σ_j w_j (u_ij − ū_i) / √(k + 1))      w_j ~ N(0, 1)      t = 1 − √max(1 − s², 0)
 
-Its lines are moved, and neither broken nor blended: blends of pixels have two half-visible strokes where pictures
-differ. Interpolation blurs, so that the moved picture gets the levels of m_i back, in the order of its own. The step
-towards ū_i keeps new pictures from spreading further than stored ones (West 1993: kernels that are shrunk to the mean
-keep the variance). c_i ≤ 1 holds back pictures unlike all others, whose neighbours differ more among each other than is
-usual. The scale s is such that new pictures are as far from the stored ones as these are from each other; at s = 0 they
+Its lines are moved, and neither broken nor blended: blends of pixels have two half-visible strokes where images
+differ. Interpolation blurs, so that the moved image gets the levels of m_i back, in the order of its own. The step
+towards ū_i keeps new images from spreading further than stored ones (West 1993: kernels that are shrunk to the mean
+keep the variance). c_i ≤ 1 holds back images unlike all others, whose neighbors differ more among each other than is
+usual. The scale s is such that new images are as far from the stored ones as these are from each other; at s = 0 they
 are stored ones.
 
 Textures have no shape in common, and moved ones are near-copies. There the same law is one of levels, with m_j − m_i in
 place of u_ij and c_i = 1: x = m_i + t (m̄_i − m_i) + s Σ_j w_j (m_j − m̄_i) / √(k + 1).
 
-Local Gaussian laws of fields or levels around stored pictures, and draws of many of them at once on a GPU.
+Local Gaussian laws of fields or levels around stored images, and draws of many of them at once on a GPU.
 
-The generator "deformations": stored pictures of other shapes or levels, and the patch generator under conditions.
+The generator "deformations": stored images of other shapes or levels, and the patch generator under conditions.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from ....core.memory import MemoryBank
 from ....core.neighbors import nearest_distances
 from ...generator import Description, Generated, few_sources
 from ..description import Features, Vary
-from .comparison import classes_of, feature_rows, nearest_pictures, without_light
+from .comparison import classes_of, feature_rows, find_neighbors, without_light
 from .patches import ConditionedPixels, PatchGenerator
-from .registration import Registration, SplinePictures, enlarged, with_levels_of
-from .window_attention import as_pictures
+from .registration import Registration, SplineImages, enlarged, with_levels_of
+from .window_attention import check_images
 
 
 @dataclass(frozen=True, eq=False)
 class LocalImageDistribution:
-    """Shapes around one stored picture: the mean field (2, h, w), and deviations from it (k + 1, 2, h, w).
+    """Shapes around one stored image: the mean field (2, h, w), and deviations from it (k + 1, 2, h, w).
 
     Or levels around it, (H, W, C) in place of (2, h, w).
     """
@@ -70,7 +70,7 @@ class LocalImageDistribution:
 
     @classmethod
     def of(cls, fields: Array) -> LocalImageDistribution:
-        """The law of the fields to neighbours (k, 2, h, w) and of the picture itself."""
+        """The law of the fields to neighbors (k, 2, h, w) and of the image itself."""
         fields = concatenate([fields, 0 * fields[:1]])
         mean = fields.mean(0)
         deviations = fields - mean
@@ -91,7 +91,7 @@ class LocalImageDistribution:
 
 @dataclass(eq=False)
 class FoundLaws:
-    """The local laws that are known, by stored picture; shared by all `Deformations` of the same pictures."""
+    """The local laws that are known, by stored image; shared by all `Deformations` of the same images."""
 
     laws: dict[int, LocalImageDistribution] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ def fields_of(
     """A draw of each law, from its own generator: (n, 2, h, w).
 
     On a GPU, starting a product takes longer than computing it. Tensors therefore get one copy of all weights and one
-    product of all laws; the weights of laws of fewer neighbours end in zeros.
+    product of all laws; the weights of laws of fewer neighbors end in zeros.
     """
     if not is_torch(laws[0].mean):
         return np.stack([law.field(rng, scale, usual_spread) for law, rng in zip(laws, rngs, strict=True)])
@@ -130,20 +130,20 @@ def _shrunk(scale: float) -> float:
 DRAWS_OF_RULE, MIN_SCALE, PRECISION = 96, 0.05, 1.02
 """Draws that the matched-distance rule is decided by, the least scale, and the factor to which it is found."""
 MAX_SCALE, MAX_SCALE_OF_ALL = 2.1, 1.4
-"""Limits of the rule for the law of a few neighbours, and for that of all pictures of a class, which has their whole
+"""Limits of the rule for the law of a few neighbors, and for that of all images of a class, which has their whole
 variance already. Beyond them, shapes are unlike any stored one."""
 MAX_SCALE_OF_LEVELS = 1.0
-"""Limit of the rule for levels: the law has the variance of the neighbours already."""
+"""Limit of the rule for levels: the law has the variance of the neighbors already."""
 MAX_GIVEN_SCALE = 10.0
 NO_SHAPE = 0.05
-"""Typical spread of fields in pixels below which pictures do not differ in shape."""
+"""Typical spread of fields in pixels below which images do not differ in shape."""
 NEAREST, MIN_DISTANCE = 0.1, 0.6
-"""Shapes have nothing in common where this quantile of the distances of draws to stored pictures is below this share of
+"""Shapes have nothing in common where this quantile of the distances of draws to stored images is below this share of
 that of the stored ones to each other: it is 0.2 to 0.5 of it for most patches of photographs, and 0.7 to 1.1 for digits
 and portraits, however few."""
 DRAWS_AT_A_TIME = 16
 MAX_DRAWS_ON_GPU = 256  # most of a GPU is idle while there are few
-MAX_DRAW_BYTES, TEMPORARY = 2**29, 32  # bytes of draws at a time, with as many arrays of an image's size
+MAX_DRAW_BYTES, TEMPORARY = 2**29, 32
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 MAX_LAW_BYTES = 2**27
 """Bytes of local laws that are kept. Others are found again when they are needed."""
@@ -153,31 +153,31 @@ class ScaleRule(Enum):
     """How a scale was set, in words."""
 
     GIVEN = "as given"
-    MATCHED_DISTANCE = "matched-distance rule: new pictures are as far from the stored ones as these from each other"
-    LEAST = "the least: many stored pictures are nearly alike"
-    LARGEST = "the largest: the stored pictures are too few for the matched-distance rule, or too different"
+    MATCHED_DISTANCE = "matched-distance rule: new images are as far from the stored ones as these from each other"
+    LEAST = "the least: many stored images are nearly alike"
+    LARGEST = "the largest: the stored images are too few for the matched-distance rule, or too different"
 
 
 class Deformations:
-    """New pictures from stored ones, by local laws of their shapes. Immutable but for laws that are kept.
+    """New images from stored ones, by local laws of their shapes. Immutable but for laws that are kept.
 
     images: (K, H, W) or (K, H, W, channels), array or tensor; whole numbers become float32
-    log_r:  (K,) log-multiplicities, −inf for a picture that is left out; None for equal ones
-    labels: (K,) classes. Pictures are moved towards others of their class only, and classes keep their shares
+    log_r:  (K,) log-multiplicities, −inf for an image that is left out; None for equal ones
+    labels: (K,) classes. Images are moved towards others of their class only, and classes keep their shares
     scale:  s of the module's formula; None for the matched-distance rule
     vary:   whether shapes or levels vary; None for shapes, and where the scale is left to the rule, for levels if the
-            stored pictures have no shapes in common
-    features: what distances between pictures are measured in, instead of pixels: a function of arrays (n, H, W, C) that
+            stored images have no shapes in common
+    features: what distances between images are measured in, instead of pixels: a function of arrays (n, H, W, C) that
             returns (n, f), or a torch module
-    known:  Deformations of the same pictures, labels and features, whose local laws are not found again where the same
-            varies. Multiplicities choose among pictures; local laws do not depend on them
+    known:  Deformations of the same images, labels and features, whose local laws are not found again where the same
+            varies. Multiplicities choose among images; local laws do not depend on them
     """
 
-    _splines: SplinePictures
+    _splines: SplineImages
     _registration: Registration
     _neighbors: list[NumpyArray]
     _found: FoundLaws
-    are_unlike = False  # whether levels vary because the pictures differ in shape, and have no shapes in common
+    are_unlike = False  # whether levels vary because the images differ in shape, and have no shapes in common
 
     def __init__(
         self,
@@ -190,18 +190,18 @@ class Deformations:
         features: Features | None = None,
         known: Deformations | None = None,
     ) -> None:
-        images, self.features = as_pictures(images), features
+        images, self.features = check_images(images), features
         self.channels = tuple(images.shape[3:])
         bank = MemoryBank(full((len(images), 1), 1.0, images), log_r)  # for multiplicities, without a copy
         weights = np.exp(to_numpy(bank.log_r - bank.log_total_r).astype(np.float64))
         self.kept = np.flatnonzero(weights > 0)
         kept = images if len(self.kept) == len(images) else images[like(self.kept, images, keep_dtype=True)]
-        self.pictures = kept.reshape(*kept.shape[:3], -1)
+        self.images = kept.reshape(*kept.shape[:3], -1)
         self._classes = classes_of(labels, len(weights))[self.kept]
         self._order = np.argsort(self._classes, kind="stable")
         self._cumulative = np.cumsum(weights[self.kept][self._order])
-        self._splines = SplinePictures(self.pictures) if known is None else known._splines
-        self._registration = Registration(without_light(self.pictures)) if known is None else known._registration
+        self._splines = SplineImages(self.images) if known is None else known._splines
+        self._registration = Registration(without_light(self.images)) if known is None else known._registration
         self._set(vary or Vary.SHAPES, known)
         if scale is not None:
             self.scale, self.scale_rule = checked_scale(scale), ScaleRule.GIVEN
@@ -213,20 +213,20 @@ class Deformations:
             self.scale, self.scale_rule, _ = _matched_distance_scale(self)
 
     def _set(self, vary: Vary, known: Deformations | None = None) -> None:
-        """Choose what varies, and find the neighbours and how much they usually differ."""
+        """Choose what varies, and find the neighbors and how much they usually differ."""
         self.vary, by_levels = vary, vary is Vary.LEVELS
         if known is not None and known.vary is vary:
             self._neighbors, self._found = known._neighbors, known._found
         else:
             self._found = FoundLaws()
-            seen = self.pictures if by_levels else self._registration.pictures
+            seen = self.images if by_levels else self._registration.images
             rows = to_numpy(seen).reshape(len(self.kept), -1)
-            rows = rows if self.features is None else feature_rows(self.features, self.pictures)
-            self._neighbors = nearest_pictures(rows, self._classes)
+            rows = rows if self.features is None else feature_rows(self.features, self.images)
+            self._neighbors = find_neighbors(rows, self._classes)
         others = int(np.median(np.bincount(self._classes)[self._classes])) - 1
         self.neighbor_share = self.n_neighbors / max(others, self.n_neighbors)
         self.usual_sources, spreads = self.sources(DRAWS_OF_RULE, 0), list[float]()
-        with Progress(len(self.usual_sources), "finding how pictures differ") as bar:
+        with Progress(len(self.usual_sources), "finding how images differ") as bar:
             for first in range(0, len(self.usual_sources), block := self._draws_at_a_time):
                 some = self.usual_sources[first : first + block]
                 spreads += [law.spread for law in self._laws_of(some, map_in_threads)]
@@ -235,81 +235,81 @@ class Deformations:
 
     @property
     def n_neighbors(self) -> int:
-        """Neighbours that a local law is made of, in the median; `neighbor_share` is their share of a class."""
+        """Neighbors that a local law is made of, in the median; `neighbor_share` is their share of a class."""
         return int(np.median([len(one) for one in self._neighbors]))
 
     @property
     def differ_in_shape(self) -> bool:
-        """Whether stored pictures differ in more than their levels."""
+        """Whether stored images differ in more than their levels."""
         return self._usual_spread > NO_SHAPE
 
     def sample(self, n: int, rng: SeedLike = None) -> Array:
-        """n new pictures, (n, H, W) or (n, H, W, channels), in the library, dtype and device of the stored ones.
+        """n new images, (n, H, W) or (n, H, W, channels), in the library, dtype and device of the stored ones.
 
         All levels lie between the least and the greatest of the stored ones.
         """
         return self.draw(check_count("n", n), seed_of(rng))[0]
 
     def draw(self, n: int, seed: int) -> tuple[Array, NumpyArray]:
-        """The pictures of `sample`, and the stored picture (n,) that each is a deformation of.
+        """The images of `sample`, and the stored image (n,) that each is a deformation of.
 
-        Picture i depends on (seed, i) alone.
+        Image i depends on (seed, i) alone.
         """
         sources = self.sources(n, seed)
         return self.around(sources, seed, self.scale), self.kept[sources]
 
     def sources(self, n: int, seed: int) -> NumpyArray:
-        """Stored pictures (n,) in proportion to their weights.
+        """Stored images (n,) in proportion to their weights.
 
-        Multiples of the golden ratio, from a random start, choose among pictures in the order of their classes: each
-        is uniform on its own, and the first m are as even over classes and pictures as m can be, for any m.
+        Multiples of the golden ratio, from a random start, choose among images in the order of their classes: each
+        is uniform on its own, and the first m are as even over classes and images as m can be, for any m.
         """
         start = generator(seed, Purpose.MEMORY).random()
         places = np.searchsorted(self._cumulative, (start + GOLDEN_RATIO * np.arange(n)) % 1.0, side="right")
         return np.asarray(self._order[np.minimum(places, len(self._order) - 1)])  # where sums end just below 1
 
     def around(self, sources: NumpyArray, seed: int, scale: float, purpose: Purpose = Purpose.DRAW) -> Array:
-        """Deformations of these stored pictures (n,), (n, H, W[, channels])."""
+        """Deformations of these stored images (n,), (n, H, W[, channels])."""
         size, block, parts = self._splines.size, self._draws_at_a_time, []
         for first in range(0, len(sources), block):
             some = sources[first : first + block]
             n_drawn = len(some)
-            if on_cuda(self.pictures):  # of one size, so that the bits of a picture do not depend on how many follow it
+            if on_cuda(self.images):  # of one size, so that the bits of an image do not depend on how many follow it
                 some = np.concatenate([some, np.repeat(some[-1:], block - n_drawn)])
             parts.append(self._drawn(some, first, seed, scale, purpose)[:n_drawn])
         return concatenate(parts).reshape(len(sources), *size, *self.channels)
 
     def _drawn(self, sources: NumpyArray, first: int, seed: int, scale: float, purpose: Purpose) -> Array:
-        """Deformations of these stored pictures at once, the numbers `first` and following of a draw: (n, H, W, C)."""
+        """Deformations of these stored images at once, the numbers `first` and following of a draw: (n, H, W, C)."""
         rngs = list(generators(seed, int(purpose), range(first, first + len(sources)), ()))
         fields = fields_of(self._laws_of(sources), rngs, scale, self._usual_spread)
-        stored = self.pictures[like(sources, self.pictures, keep_dtype=True)]
+        stored = self.images[like(sources, self.images, keep_dtype=True)]
         if self.vary is Vary.LEVELS:
             return namespace(stored).clip(stored + fields, *self._limits)
         return with_levels_of(self._splines.at(sources, enlarged(fields, self._splines.size)), stored)
 
     @cached_property
     def _limits(self) -> tuple[float, float]:
-        """The least and the greatest level of the stored pictures."""
-        return float(self.pictures.min()), float(self.pictures.max())
+        """The least and the greatest level of the stored images."""
+        return float(self.images.min()), float(self.images.max())
 
     @property
     def _draws_at_a_time(self) -> int:
-        """How many pictures are drawn at once: on a GPU as many as are worth it and fit into its memory."""
-        if not on_cuda(self.pictures):
+        """How many images are drawn at once: on a GPU as many as are worth it and fit into its memory."""
+        if not on_cuda(self.images):
             return DRAWS_AT_A_TIME
-        values = math.prod(self.pictures.shape[1:])
+        values = math.prod(self.images.shape[1:])
         in_law = values if self.vary is Vary.LEVELS else 2 * math.prod(self._registration.shape)
-        of_one = (in_law * (max(map(len, self._neighbors)) + 1) + TEMPORARY * values) * self.pictures.itemsize
+        of_one = (in_law * (max(map(len, self._neighbors)) + 1) + TEMPORARY * values) * self.images.itemsize
         return int(np.clip(MAX_DRAW_BYTES // of_one, 1, MAX_DRAWS_ON_GPU))
 
     def _laws_of(
         self, sources: NumpyArray, each: Callable[..., Iterable[LocalImageDistribution]] = map
     ) -> list[LocalImageDistribution]:
-        """The local laws around these stored pictures, where they are not known found by `each`, such as in threads."""
+        """The local laws around these stored images, where they are not known found by `each`, such as in threads."""
         known = self._found.laws
         missing = [i for i in dict.fromkeys(map(int, sources)) if i not in known]
-        together = self.vary is Vary.SHAPES and on_cuda(self.pictures)
+        together = self.vary is Vary.SHAPES and on_cuda(self.images)
         found = dict(zip(missing, self._laws_at_once(missing) if together else each(self._law, missing), strict=True))
         laws = [known.get(int(i)) or found[int(i)] for i in sources]
         if found:
@@ -318,7 +318,7 @@ class Deformations:
         return laws
 
     def _laws_at_once(self, sources: Sequence[int]) -> Iterator[LocalImageDistribution]:
-        """The laws of shapes around these stored pictures, whose fields are found together."""
+        """The laws of shapes around these stored images, whose fields are found together."""
         others = [self._neighbors[i] for i in sources]
         sizes = [len(some) for some in others]
         if sources:
@@ -329,9 +329,7 @@ class Deformations:
     def _law(self, i: int) -> LocalImageDistribution:
         others = self._neighbors[i]
         if self.vary is Vary.LEVELS:
-            return LocalImageDistribution.of(
-                self.pictures[like(others, self.pictures, keep_dtype=True)] - self.pictures[i]
-            )
+            return LocalImageDistribution.of(self.images[like(others, self.images, keep_dtype=True)] - self.images[i])
         return LocalImageDistribution.of(self._registration.fields(np.full(len(others), i), others))
 
 
@@ -343,23 +341,23 @@ def checked_scale(scale: float) -> float:
 
 
 def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tuple[NumpyArray, NumpyArray]]:
-    """The largest scale, to 2 %, at which new pictures are no further from stored ones than these from each other.
+    """The largest scale, to 2 %, at which new images are no further from stored ones than these from each other.
 
-    Medians are compared: of the distance from a draw to the nearest stored picture, and from one of these to the
+    Medians are compared: of the distance from a draw to the nearest stored image, and from one of these to the
     nearest that differs from it, which are returned as well. The draws of all scales have the same noise.
     """
-    rows = feature_rows(None, model.pictures)
+    rows = feature_rows(None, model.images)
     as_bytes = rows.view(np.dtype((np.void, rows[0].nbytes))).ravel()  # many times faster than number by number
     different = np.unique(as_bytes, return_index=True)[1]
     if len(different) < 2:
         raise ValueError("images must differ; they are all alike. Store others.")
-    seen = rows if model.features is None else feature_rows(model.features, model.pictures)
+    seen = rows if model.features is None else feature_rows(model.features, model.images)
     stored, sources = seen[different], model.usual_sources
     among_stored = nearest_distances(stored)
     target = float(np.median(among_stored))
 
     def distances(scale: float) -> NumpyArray:
-        drawn = model.around(sources, 0, scale, Purpose.RULE).reshape(len(sources), *model.pictures.shape[1:])
+        drawn = model.around(sources, 0, scale, Purpose.RULE).reshape(len(sources), *model.images.shape[1:])
         return nearest_distances(feature_rows(model.features, drawn), stored)
 
     low, high = MIN_SCALE, MAX_SCALE_OF_LEVELS
@@ -379,31 +377,31 @@ def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tupl
 
 
 def _are_near_copies(drawn: NumpyArray, stored: NumpyArray) -> bool:
-    """Whether the nearest draws are much nearer to stored pictures than the nearest of these are to each other."""
+    """Whether the nearest draws are much nearer to stored images than the nearest of these are to each other."""
     return bool(np.quantile(drawn, NEAREST) < MIN_DISTANCE * np.quantile(stored, NEAREST))
 
 
-CONDITIONED = "conditioned pictures are drawn by the generator 'patches', which keeps pixels in place."
+CONDITIONED = "conditioned images are drawn by the generator 'patches', which keeps pixels in place."
 N_BEST, MIN_COMMON = 10, 0.8
-"""Stored pictures that fit a condition best, and the share of them that must have one class for it to be chosen."""
+"""Stored images that fit a condition best, and the share of them that must have one class for it to be chosen."""
 MIN_SHARE, MAX_FITTING = 1 / 8, 3
-"""A condition on this share of a picture or more leaves little to vary if so few stored pictures, or fewer, fit it as
-well as pictures usually fit their nearest one."""
+"""A condition on this share of an image or more leaves little to vary if so few stored images, or fewer, fit it as
+well as images usually fit their nearest one."""
 
 
 @dataclass(frozen=True, eq=False)
 class DeformationGenerator:
-    """New pictures, each a stored one of another shape, or with other levels."""
+    """New images, each a stored one of another shape, or with other levels."""
 
-    levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored pictures of positive weight, floats in [0, 1]
+    levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored images of positive weight, floats in [0, 1]
     weights: Array  # (K_kept,) how often each of them counts
-    kept: Array  # (K_kept,) their indices among all stored pictures
+    kept: Array  # (K_kept,) their indices among all stored images
     labels: Array | None = None  # (K_kept,) their classes
     scale: float | None = None  # None for the matched-distance rule
-    vary: Vary | None = None  # None for levels where the stored pictures have no shapes in common
+    vary: Vary | None = None  # None for levels where the stored images have no shapes in common
     features: Features | None = None  # what distances are measured in, in place of pixels
     scale_rule: ScaleRule | None = None  # how the scale was set, where it was found before
-    known: Deformations | None = None  # those of the same pictures with other weights or another scale
+    known: Deformations | None = None  # those of the same images with other weights or another scale
     block_items: ClassVar[int] = 64
     adjustable: ClassVar[frozenset[str]] = frozenset({"scale", "vary"})
 
@@ -418,7 +416,7 @@ class DeformationGenerator:
         features: Features | None = None,
         scale_rule: ScaleRule | None = None,
     ) -> DeformationGenerator:
-        """The generator of stored pictures (K, h, w[, 3]) that count `weights` (K,) times."""
+        """The generator of stored images (K, h, w[, 3]) that count `weights` (K,) times."""
         kept = np.flatnonzero(weights > 0)
         of_kept = None if labels is None else np.array(labels)[kept]
         return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, scale, vary, features, scale_rule)
@@ -426,9 +424,9 @@ class DeformationGenerator:
     def adjusted(
         self, weights: Array, *, scale: float | None = None, vary: str | None = None
     ) -> DeformationGenerator | None:
-        """The same local laws with other weights (K,), scale or choice of what varies; None where other pictures count.
+        """The same local laws with other weights (K,), scale or choice of what varies; None where other images count.
 
-        Neighbours are found among the pictures that count, and fields in units of their levels.
+        Neighbors are found among the images that count, and fields in units of their levels.
         """
         if not np.array_equal(np.flatnonzero(weights > 0), self.kept):
             return None
@@ -451,14 +449,14 @@ class DeformationGenerator:
         )
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
-        """n new pictures (n, h, w[, 3]) as levels, and the stored one that each is a deformation of."""
+        """n new images (n, h, w[, 3]) as levels, and the stored one that each is a deformation of."""
         drawn, source = self.model.draw(n, int(rng.integers(2**63)))
         return Generated(np.asarray(drawn), self.kept[source])
 
     def condition(self, observation: ConditionedPixels) -> PatchGenerator:
-        """The patch generator of pictures that have these values: a deformation would move them.
+        """The patch generator of images that have these values: a deformation would move them.
 
-        It combines pictures of the class that nearly all of those that fit best have, if there is one.
+        It combines images of the class that nearly all of those that fit best have, if there is one.
         """
         rows = self.levels[:, observation.pixels | observation.rectangles].astype(np.float64)
         values = observation.levels[observation.pixels | observation.rectangles]
@@ -470,39 +468,39 @@ class DeformationGenerator:
         name = None if self.labels is None else _common(self.labels[np.argsort(distances, kind="stable")[:N_BEST]])
         if self.labels is not None and name is not None:
             chosen = self.labels == name
-            notes.append(f"they are combined from stored pictures of the class {name}, which fit the condition best.")
+            notes.append(f"they are combined from stored images of the class {name}, which fit the condition best.")
         if rows.shape[1] >= MIN_SHARE * self.levels[0].size:
             typical = float(np.median(nearest_distances(rows)))
             fitting = int((distances[chosen] <= typical).sum())
             if fitting <= MAX_FITTING:
-                notes.append(f"{few_sources(fitting, 'picture')}, and many are near-copies.")
-        found = ConditionedPictures(self.levels[chosen], self.weights[chosen], self.kept[chosen], observed=tuple(notes))
+                notes.append(f"{few_sources(fitting, 'image')}, and many are near-copies.")
+        found = ConditionedImages(self.levels[chosen], self.weights[chosen], self.kept[chosen], observed=tuple(notes))
         return found.condition(observation)
 
     def describe(self) -> Description:
-        """What varies, the scale and how it was set, and the number of neighbours."""
+        """What varies, the scale and how it was set, and the number of neighbors."""
         model = self.model
         rule = model.scale_rule if self.scale_rule is None else self.scale_rule
         seen = "" if self.features is None else " by features"
         how = f"as the nearest{seen} ({model.n_neighbors}) differ from them"
-        moved = f"stored pictures moved {how}"
-        levels = f"stored pictures with other levels, {how}"
+        moved = f"stored images moved {how}"
+        levels = f"stored images with other levels, {how}"
         summary = f"{moved if model.vary is Vary.SHAPES else levels}, scale {model.scale:.3g} ({rule.value})"
-        note = "the stored pictures have no shapes in common, so that levels vary; vary='shapes' moves their lines."
+        note = "the stored images have no shapes in common, so that levels vary; vary='shapes' moves their lines."
         notes = (note,) if self.vary is None and model.vary is Vary.LEVELS else ()
         found = {"scale": model.scale, "scale_rule": rule.name, "vary": model.vary.value}
-        doubt = "the stored pictures have no shapes in common" if model.are_unlike else ""
+        doubt = "the stored images have no shapes in common" if model.are_unlike else ""
         return Description("deformations", summary, notes, resolved=found, doubt=doubt)
 
 
 def _common(names: Array) -> str | None:
-    """The class that nearly all of these pictures have, if there is one."""
+    """The class that nearly all of these images have, if there is one."""
     classes, counts = np.unique(names, return_counts=True)
     return str(classes[counts.argmax()]) if counts.max() >= MIN_COMMON * len(names) else None
 
 
 @dataclass(frozen=True, eq=False)
-class ConditionedPictures(PatchGenerator):
+class ConditionedImages(PatchGenerator):
     """The patch generator in place of deformations, under conditions."""
 
     observed: tuple[str, ...] = ()  # what is known about the draws, a line each

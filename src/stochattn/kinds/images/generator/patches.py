@@ -1,4 +1,4 @@
-"""The generator "patches": local heads over stored pictures, and smooth random warps of what they draw.
+"""The generator "patches": local heads over stored images, and smooth random warps of what they draw.
 
 Local heads: each pixel attends over the memories with the window that it sees, while noise and window shrink.
 
@@ -6,9 +6,9 @@ One head per pixel p. At noise level σ, with W(p) the square window of radius·
 
     w_k(p) ∝ r_k exp(−‖x − m_k‖²_{W(p)} / 2σ²)        x₀(p) = Σ_k w_k(p) m_k(p)        x ← x₀ + (σ′/σ)(x − x₀)
 
-from white noise of level σ_max around the mean picture down to σ_min, where x₀ is returned. A window that covers the
-picture is p_beta's own attention, and ends at a memory. Smaller windows take each part of a picture from memories of
-its own, and overlap, so that parts fit: new pictures, as sharp as the stored ones. All channels share a window.
+from white noise of level σ_max around the mean image down to σ_min, where x₀ is returned. A window that covers the
+image is p_beta's own attention, and ends at a memory. Smaller windows take each part of an image from memories of
+its own, and overlap, so that parts fit: new images, as sharp as the stored ones. All channels share a window.
 
 Noise is measured in units of the memories' contrast. A window is 2·radius·σ pixels wide, and the memories differ by
 about as much in it; noise along any one direction is σ. So the signal that a head sees is 2·radius times the noise at
@@ -34,15 +34,15 @@ from ...._backend.parallel import map_in_threads, usable_cores
 from ...._backend.random import Purpose, generator, seed_of
 from ....core.neighbors import nearest_distances, nearest_rows
 from ...generator import Description, Generated
-from .window_attention import PictureMemories, as_pictures, attend_whole, attend_windows
+from .window_attention import ImageMemories, attend_whole, attend_windows, check_images
 
-BATCH, BATCH_ON_DEVICE = 8, 128  # as many at a time as is fast
-"""Pictures drawn at a time: few, so that workers can share them. Smaller batches are filled up: the bits of a picture
+BATCH, BATCH_ON_DEVICE = 8, 128
+"""Images drawn at a time: few, so that workers can share them. Smaller batches are filled up: the bits of an image
 do not depend on the others. Results depend on these sizes."""
 STEPS = 25
 """Noise levels, geometric from the first to the last."""
 MIN_WINDOW_RADIUS, WINDOW_SHARE = 2, 1 / 14
-"""Radius in pixels of the smallest window, and its share of the shorter side of large pictures: wider than strokes."""
+"""Radius in pixels of the smallest window, and its share of the shorter side of large images: wider than strokes."""
 CONDITIONED_NOISE = 1 / 4
 """Noise that is assumed on conditioned pixels, over that around them. Much less makes completions too much alike."""
 MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_VALUES, MIN_STANDARD_ERRORS = 96, 32, 96 * 2**18, 3.0
@@ -53,19 +53,19 @@ LOOK = 16
 MIN_RADIUS, FALLBACK_RADIUS, PRECISION = 1.5, 2.0, 1.05
 """Below the first a window's signal is under three times the noise, and heads choose memories by chance. The second is
 for memories too few for the rule: there, coherence comes first. The radius is found to the last factor."""
-MaskAndPicture: TypeAlias = tuple[ArrayLike, ArrayLike]
+MaskAndImage: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 
 class RadiusRule(Enum):
     """How a window radius was set, in words."""
 
     GIVEN = "as given"
-    MATCHED_DISTANCE = "matched-distance rule: new pictures are as far from the stored ones as these from each other"
-    FALLBACK = "the stored pictures are too few for new ones to be as far from them as the matched-distance rule asks"
+    MATCHED_DISTANCE = "matched-distance rule: new images are as far from the stored ones as these from each other"
+    FALLBACK = "the stored images are too few for new ones to be as far from them as the matched-distance rule asks"
 
 
 class LocalHeads:
-    """New pictures from stored ones: every pixel attends over the memories with the window that it sees. Immutable.
+    """New images from stored ones: every pixel attends over the memories with the window that it sees. Immutable.
 
     images: (K, H, W) or (K, H, W, channels), array or tensor; whole numbers become float32
     log_r:  (K,) log-multiplicities, −inf for a memory that is masked out; None for equal ones
@@ -83,53 +83,53 @@ class LocalHeads:
         *,
         illumination: bool | None = None,
     ) -> None:
-        self._memories = PictureMemories(images, log_r, check_flag("illumination", illumination))
+        self._memories = ImageMemories(images, log_r, check_flag("illumination", illumination))
         self.splits_illumination = self._memories.illumination is not None
         if radius is None:
             self.radius, self.radius_rule = _matched_distance_radius(self._memories)
         else:
             self.radius, self.radius_rule = check_non_negative("radius", radius), RadiusRule.GIVEN
 
-    def sample(self, n: int, rng: object = None, conditioned: MaskAndPicture | None = None) -> Array:
-        """n new pictures, (n, H, W) or (n, H, W, channels), in the memories' library, dtype and device.
+    def sample(self, n: int, rng: object = None, conditioned: MaskAndImage | None = None) -> Array:
+        """n new images, (n, H, W) or (n, H, W, channels), in the memories' library, dtype and device.
 
-        Picture i depends on (seed, i) alone. Without illumination every pixel lies, to rounding, between the memories'
+        Image i depends on (seed, i) alone. Without illumination every pixel lies, to rounding, between the memories'
         smallest and largest value there, unless it is conditioned.
 
-        conditioned: a mask (H, W[, channels]) and a picture, whose values new pictures have where the mask is true
+        conditioned: a mask (H, W[, channels]) and an image, whose values new images have where the mask is true
         """
         return self.draw(check_count("n", n), seed_of(rng), self.annealing(conditioned))
 
-    def annealing(self, conditioned: MaskAndPicture | None = None) -> Annealing:
+    def annealing(self, conditioned: MaskAndImage | None = None) -> Annealing:
         """What `sample` prepares before it draws, for callers that draw often."""
         if conditioned is not None and self.splits_illumination:
             raise ValueError("conditioned pixels need heads that do not split illumination: pass illumination=False.")
         return Annealing(self._memories, self.radius, conditioned)
 
     def draw(self, n: int, seed: int, annealing: Annealing) -> Array:
-        """The pictures of `sample`."""
+        """The images of `sample`."""
         memories = self._memories
         drawn = empty((n, *memories.mean.shape), memories.rows)
-        with Progress(n, "drawing pictures") as bar:
+        with Progress(n, "drawing images") as bar:
             for first in range(0, n, annealing.batch):
                 drawn[first : first + annealing.batch] = annealing.draw(first, seed, Purpose.START)[: n - first]
                 bar.update(min(first + annealing.batch, n))
-        pictures = memories.pictures(drawn)
+        images = memories.to_images(drawn)
         if annealing.precision is None:
-            return pictures
-        mask, picture = (values.reshape(pictures.shape[1:]) for values in (annealing.mask, annealing.picture))
-        return namespace(pictures).where(mask, picture, pictures)
+            return images
+        mask, image = (values.reshape(images.shape[1:]) for values in (annealing.mask, annealing.image))
+        return namespace(images).where(mask, image, images)
 
 
-def smallest_radius(memories: PictureMemories) -> int:
+def smallest_radius(memories: ImageMemories) -> int:
     """Radius of the smallest window in pixels."""
     return max(round(WINDOW_SHARE * min(memories.H, memories.W)), MIN_WINDOW_RADIUS)
 
 
-def noise_levels(memories: PictureMemories) -> Array:
+def noise_levels(memories: ImageMemories) -> Array:
     """Noise levels in units of contrast, from the first to the last: (STEPS,).
 
-    At the first, the memories' root mean square distance from their mean, attention over whole pictures is nearly even.
+    At the first, the memories' root mean square distance from their mean, attention over whole images is nearly even.
     At the last, the signal of the smallest window is 50 times the noise; pixels that differ by less are averaged.
     """
     last = (2 * smallest_radius(memories) + 1) / 50
@@ -140,20 +140,20 @@ def noise_levels(memories: PictureMemories) -> Array:
 class Annealing:
     """Noise levels, the window of each for a radius, and conditioned pixels; half norms are shared by all batches."""
 
-    def __init__(self, memories: PictureMemories, radius: float, conditioned: MaskAndPicture | None = None) -> None:
+    def __init__(self, memories: ImageMemories, radius: float, conditioned: MaskAndImage | None = None) -> None:
         self.memories, self.precision = memories, None
         self.batch = BATCH_ON_DEVICE if on_cuda(memories.rows) else BATCH
         self.covering = max(memories.H, memories.W) - 1
         self.sigmas, smallest = noise_levels(memories), smallest_radius(memories)
         self.radii = [min(max(round(radius * sigma), smallest), self.covering) for sigma in self.sigmas]
         if conditioned is not None:
-            self.mask, self.picture, self.values = _constraint(conditioned, memories)
+            self.mask, self.image, self.values = _constraint(conditioned, memories)
             self.precision = 1 + (CONDITIONED_NOISE**-2 - 1) * like(self.mask, memories.rows)
         with full_precision(memories.rows):
             self.half_norms = {one: memories.half_norms(one, self.precision) for one in set(self.radii)}
 
     def draw(self, first: int, seed: int, purpose: Purpose) -> Array:
-        """One batch, pictures number `first` and on, around the mean and in units of contrast: (batch, H, W, C)."""
+        """One batch, images number `first` and on, around the mean and in units of contrast: (batch, H, W, C)."""
         memories, shape = self.memories, tuple(self.memories.mean.shape)
         noise = [generator(seed, purpose, i).standard_normal(shape) for i in range(first, first + self.batch)]
         with full_precision(memories.rows):
@@ -169,28 +169,28 @@ class Annealing:
         return x if self.precision is None else namespace(x).where(self.mask, self.values, x)
 
 
-def _constraint(conditioned: MaskAndPicture, memories: PictureMemories) -> tuple[Array, Array, Array]:
-    """The conditioned values of pictures: mask, levels, and levels around the mean in units of contrast: (H, W, C)."""
+def _constraint(conditioned: MaskAndImage, memories: ImageMemories) -> tuple[Array, Array, Array]:
+    """The conditioned values of images: mask, levels, and levels around the mean in units of contrast: (H, W, C)."""
     try:
-        mask, picture = map(to_numpy, conditioned)
+        mask, image = map(to_numpy, conditioned)
     except (TypeError, ValueError):
-        raise TypeError(f"conditioned must be a mask and a picture; got {type(conditioned).__name__}.") from None
+        raise TypeError(f"conditioned must be a mask and an image; got {type(conditioned).__name__}.") from None
     shape, rows = (memories.H, memories.W, *memories.channels), memories.rows
     if mask.dtype != bool or mask.shape not in (shape, shape[:2]):
         rule = f"the mask of conditioned must be booleans of shape {shape[:2]} or {shape}"
         raise ValueError(f"{rule}; got {mask.dtype}, {mask.shape}.")
-    if picture.shape != shape:
-        raise ValueError(f"the picture of conditioned must have shape {shape}, as the images; got {picture.shape}.")
+    if image.shape != shape:
+        raise ValueError(f"the image of conditioned must have shape {shape}, as the images; got {image.shape}.")
     mask = np.broadcast_to(mask.reshape(*shape[:2], -1), (*shape[:2], memories.C)).copy()
-    levels = np.where(mask, picture.reshape(mask.shape).astype(np.float64), 0.0)
+    levels = np.where(mask, image.reshape(mask.shape).astype(np.float64), 0.0)
     if not np.isfinite(levels).all():
-        raise ValueError("the picture of conditioned must be finite where its mask is true; got NaN or infinity.")
+        raise ValueError("the image of conditioned must be finite where its mask is true; got NaN or infinity.")
     values = np.where(mask, (levels - to_numpy(memories.mean)) / memories.contrast, 0.0)
     return like(mask, rows, keep_dtype=True), like(levels, rows), like(values, rows)
 
 
-def _matched_distance_radius(memories: PictureMemories) -> tuple[float, RadiusRule]:
-    """The radius at which new pictures are as far from the memories as these are from each other, and how it was set.
+def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule]:
+    """The radius at which new images are as far from the memories as these are from each other, and how it was set.
 
     It is the largest, to 5 %, at which the median distance from a draw of a fixed seed to its nearest memory is at
     least the median distance from a memory to the nearest one that differs from it.
@@ -202,7 +202,7 @@ def _matched_distance_radius(memories: PictureMemories) -> tuple[float, RadiusRu
         rule = f"images must be larger than the smallest window, {2 * smallest + 1} pixels wide"
         raise ValueError(f"{rule}, or new ones are stored ones; got {memories.H} × {memories.W}. Pass radius.")
     as_drawn = memories.rows.reshape(-1, memories.K).T.reshape(memories.K, *memories.mean.shape)
-    stored = np.unique(to_numpy(memories.pictures(as_drawn)).reshape(memories.K, -1), axis=0)
+    stored = np.unique(to_numpy(memories.to_images(as_drawn)).reshape(memories.K, -1), axis=0)
     target = float(np.median(nearest_distances(stored))) if len(stored) > 1 else 0.0
     if target <= 1e-6 * memories.spread * memories.contrast:
         raise ValueError("images must differ for this rule; at least half are alike. Store others, or pass radius.")
@@ -231,7 +231,7 @@ def median_distance(annealing: Annealing, stored: Array, target: float, n_draws:
     memories, batch, distances = annealing.memories, annealing.batch, np.empty(0)
 
     def of_batch(first: int) -> NumpyArray:
-        drawn = to_numpy(memories.pictures(annealing.draw(first, 0, Purpose.RULE)))
+        drawn = to_numpy(memories.to_images(annealing.draw(first, 0, Purpose.RULE)))
         return nearest_distances(drawn.reshape(len(drawn), -1), stored)
 
     while len(distances) < n_draws:
@@ -251,7 +251,7 @@ SPACING = 10
 
 @dataclass(frozen=True, eq=False)
 class ConditionedPixels:
-    """Values that new pictures must have: (h, w) or (h, w, 3) each."""
+    """Values that new images must have: (h, w) or (h, w, 3) each."""
 
     pixels: Array  # booleans, which values are those of single pixels
     rectangles: Array  # booleans, which other values are those of rectangles
@@ -260,19 +260,19 @@ class ConditionedPixels:
 
 @dataclass(frozen=True, eq=False)
 class PatchGenerator:
-    """New pictures whose parts come from different stored ones."""
+    """New images whose parts come from different stored ones."""
 
-    levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored pictures of positive weight, floats in [0, 1]
+    levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored images of positive weight, floats in [0, 1]
     weights: Array  # (K_kept,) how often each of them counts
-    kept: Array  # (K_kept,) their indices among all stored pictures
-    warp: float = 0.0  # root mean square displacement of new pictures in pixels
+    kept: Array  # (K_kept,) their indices among all stored images
+    warp: float = 0.0  # root mean square displacement of new images in pixels
     radius: float | None = None  # of windows, in pixels per unit of noise; None for the matched-distance rule
     conditioned: ConditionedPixels | None = None
     block_items: ClassVar[int] = BATCH
 
     @classmethod
     def fit(cls, levels: Array, weights: Array, warp: float = 0.0, radius: float | None = None) -> PatchGenerator:
-        """The generator of stored pictures (K, h, w[, 3]) that count `weights` (K,) times."""
+        """The generator of stored images (K, h, w[, 3]) that count `weights` (K,) times."""
         kept = np.flatnonzero(weights > 0)
         return cls(levels[kept], np.asarray(weights)[kept], kept, warp, radius)
 
@@ -288,7 +288,7 @@ class PatchGenerator:
         return self.heads.annealing(None if given is None else (given.pixels | given.rectangles, given.levels))
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
-        """n new pictures (n, h, w[, 3]) as levels, and the stored one nearest to each."""
+        """n new images (n, h, w[, 3]) as levels, and the stored one nearest to each."""
         seed = int(rng.integers(2**63))
         drawn = np.asarray(self.heads.draw(n, seed, self._annealing))
         if self.warp and self.conditioned is None:
@@ -298,40 +298,40 @@ class PatchGenerator:
         return Generated(drawn, self.kept[nearest])
 
     def condition(self, observation: ConditionedPixels) -> PatchGenerator:
-        """The generator of pictures that have these values; they are not warped, which would move the values."""
+        """The generator of images that have these values; they are not warped, which would move the values."""
         return replace(self, conditioned=observation)
 
     def describe(self) -> Description:
         """The window radius and how it was set, and the warp."""
         radius = self.heads.radius
         summary = f"local attention heads, window radius {radius:.3g} ({self.heads.radius_rule.value})"
-        note = f"new pictures are warped by {self.warp:.2g} px; warp=0 switches that off."
+        note = f"new images are warped by {self.warp:.2g} px; warp=0 switches that off."
         if self.conditioned is not None:
-            note = "new pictures are not warped, so that conditioned pixels stay in place."
+            note = "new images are not warped, so that conditioned pixels stay in place."
         return Description("patches", summary, (note,) if self.warp else (), resolved={"radius": radius})
 
 
 def random_warps(images: ArrayLike, amplitude: float = 1.0, rng: object = None) -> Array:
-    """The pictures, each warped by its own smooth displacement field; edges are continued outwards.
+    """The images, each warped by its own smooth displacement field; edges are continued outwards.
 
-    Warped by less than a stroke's width, a picture is another example of the same thing, which no mixture contains.
+    Warped by less than a stroke's width, an image is another example of the same thing, which no mixture contains.
     The field is a coarse grid of normal vectors, joined by cubic splines and scaled so that its root mean square, over
-    the picture and both directions, is `amplitude` pixels on average. Image i's field depends on (seed, i) only. The
+    the image and both directions, is `amplitude` pixels on average. Image i's field depends on (seed, i) only. The
     result has the shape, library and dtype of the images (n, H, W[, channels]), float32 for whole numbers.
     """
     from scipy.ndimage import map_coordinates
 
-    pictures, amplitude, seed = as_pictures(images), check_non_negative("amplitude", amplitude), seed_of(rng)
-    flat = to_numpy(pictures).reshape(*pictures.shape[:3], -1)
+    arrays, amplitude, seed = check_images(images), check_non_negative("amplitude", amplitude), seed_of(rng)
+    flat = to_numpy(arrays).reshape(*arrays.shape[:3], -1)
     down, across = (_splines(side) for side in flat.shape[1:3])
     scale = np.sqrt(np.prod([(matrix**2).sum(1).mean() for matrix in (down, across)]))
     warped = np.empty_like(flat)
-    for i, picture in enumerate(flat):
+    for i, pixels in enumerate(flat):
         nodes = generator(seed, Purpose.DRAW, i).standard_normal((2, down.shape[1], across.shape[1]))
-        places = np.indices(picture.shape[:2]) + amplitude * (down @ nodes @ across.T / scale)
+        places = np.indices(pixels.shape[:2]) + amplitude * (down @ nodes @ across.T / scale)
         for c in range(flat.shape[3]):
-            warped[i, ..., c] = map_coordinates(picture[..., c], places, order=1, mode="mirror")
-    return like(warped.reshape(pictures.shape), pictures)
+            warped[i, ..., c] = map_coordinates(pixels[..., c], places, order=1, mode="mirror")
+    return like(warped.reshape(arrays.shape), arrays)
 
 
 def _splines(size: int) -> Array:

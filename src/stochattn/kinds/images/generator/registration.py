@@ -1,12 +1,12 @@
-"""Registration of pictures: the smooth displacement field that carries one stored picture onto another.
+"""Registration of images: the smooth displacement field that carries one stored image onto another.
 
-A field u (2, h, w) says where the pixels of the fixed picture lie in the moving one, moving(x + u(x)) ≈ fixed(x).
-Thirion's demons find it: each step moves pixels along the gradient g of the warped picture, by
+A field u (2, h, w) says where the pixels of the fixed image lie in the moving one, moving(x + u(x)) ≈ fixed(x).
+Thirion's demons find it: each step moves pixels along the gradient g of the warped image, by
 
     δ = d·g / (‖g‖² + d²/4 + ε)        u ← E(u + F(δ))        d = fixed − warped
 
-with Gaussian smoothers F of the step and E of the field. It works on blurred pictures first and on sharper ones later,
-at about 28 pixels a side whatever the size of the pictures: fields are smooth, so that finer grids only cost time.
+with Gaussian smoothers F of the step and E of the field. It works on blurred images first and on sharper ones later,
+at about 28 pixels a side whatever the size of the images: fields are smooth, so that finer grids only cost time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 from ...._backend.arrays import Array, NumpyArray, concatenate, full, like, namespace, on_cuda, to_numpy
 
 SIDE = 28
-"""Pixels along the shorter side at which fields are found. Smaller pictures are enlarged: gradients between few pixels
+"""Pixels along the shorter side at which fields are found. Smaller images are enlarged: gradients between few pixels
 are too rough for fields to be smooth. Lengths below are in pixels of this size."""
 MAX_AREA = 4 * SIDE**2
-"""Pixels at which fields of elongated pictures are found."""
+"""Pixels at which fields of elongated images are found."""
 LEVELS = ((0.5, 3.0, 2.5, 10), (1.0, 1.5, 2.5, 10), (1.0, 0.7, 2.0, 12))
-"""Resolution, blur of the pictures, smoothness of the field and number of steps, one level after the other."""
+"""Resolution, blur of the images, smoothness of the field and number of steps, one level after the other."""
 STEP_SMOOTHNESS = 2.0
 LEAST_GRADIENT = 1e-3
 """ε, in squared units of the range of levels: flat regions move with those around them, and not by noise."""
@@ -33,33 +33,33 @@ BESIDE, SMALL = 1.0, 1e-3
 """Pixels over which levels around a pixel are averaged, and how much they count beside its own."""
 SAME_BACKGROUND = 0.1
 """Standard deviations of an image within which pixels of an edge are of one background."""
-PAIRS_AT_A_TIME = 64  # what fits into a core's cache
-PAIRS_ON_GPU = 1024  # as many as take hardly longer than few
+PAIRS_AT_A_TIME = 64
+PAIRS_ON_GPU = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """Stored pictures at one resolution, blurred, with the smoothers of steps and fields."""
+    """Stored images at one resolution, blurred, with the smoothers of steps and fields."""
 
-    pictures: Array  # (K, h, w)
+    images: Array  # (K, h, w)
     step: tuple[Array, Array]
     field: tuple[Array, Array]
     n_steps: int
 
     @property
     def shape(self) -> tuple[int, int]:
-        return int(self.pictures.shape[1]), int(self.pictures.shape[2])
+        return int(self.images.shape[1]), int(self.images.shape[2])
 
 
 class Registration:
-    """Displacement fields between stored pictures (K, H, W); `pictures` (K, h, w) are these at the size of fields."""
+    """Displacement fields between stored images (K, H, W); `images` (K, h, w) are these at the size of fields."""
 
-    def __init__(self, pictures: Array) -> None:
-        self.size = int(pictures.shape[1]), int(pictures.shape[2])
+    def __init__(self, images: Array) -> None:
+        self.size = int(images.shape[1]), int(images.shape[2])
         scale = min(SIDE / min(self.size), math.sqrt(MAX_AREA / math.prod(self.size)))
         self.shape = _rounded(self.size, scale)
-        self.pictures, unit = resized(pictures, self.shape), min(self.shape) / SIDE
-        self.levels = [self._level(self.pictures, unit, *level) for level in LEVELS]
+        self.images, unit = resized(images, self.shape), min(self.shape) / SIDE
+        self.levels = [self._level(self.images, unit, *level) for level in LEVELS]
 
     def _level(self, coarse: Array, unit: float, resolution: float, blur: float, smooth: float, steps: int) -> _Level:
         shape = _rounded(self.shape, resolution)
@@ -71,20 +71,20 @@ class Registration:
         return _Level(seen, of_step, of_field, steps)
 
     def fields(self, moving: NumpyArray, fixed: NumpyArray) -> Array:
-        """Fields that carry stored pictures `moving` onto `fixed`, indices (n,): (n, 2, h, w), in pixels of `shape`."""
-        n, block = len(moving), PAIRS_ON_GPU if on_cuda(self.pictures) else PAIRS_AT_A_TIME
-        if on_cuda(self.pictures):  # blocks of one size, so that the bits of a field do not depend on the other pairs
+        """Fields that carry stored images `moving` onto `fixed`, indices (n,): (n, 2, h, w), in pixels of `shape`."""
+        n, block = len(moving), PAIRS_ON_GPU if on_cuda(self.images) else PAIRS_AT_A_TIME
+        if on_cuda(self.images):  # blocks of one size, so that the bits of a field do not depend on the other pairs
             moving, fixed = (np.concatenate([some, np.repeat(some[-1:], -n % block)]) for some in (moving, fixed))
         parts = [slice(i, i + block) for i in range(0, len(moving), block)]
         return concatenate([self._fields(moving[part], fixed[part]) for part in parts])[:n]
 
     def _fields(self, moving: NumpyArray, fixed: NumpyArray) -> Array:
-        u = full((len(moving), 2, *self.levels[0].shape), 0.0, self.levels[0].pictures)
+        u = full((len(moving), 2, *self.levels[0].shape), 0.0, self.levels[0].images)
         for level in self.levels:
             u = enlarged(u, level.shape)
-            from_picture = moving[:, None, None] * (level.shape[0] * level.shape[1])
-            start, flat = like(from_picture, u, keep_dtype=True), level.pictures.reshape(-1)
-            target = level.pictures[like(fixed, u, keep_dtype=True)]
+            from_image = moving[:, None, None] * (level.shape[0] * level.shape[1])
+            start, flat = like(from_image, u, keep_dtype=True), level.images.reshape(-1)
+            target = level.images[like(fixed, u, keep_dtype=True)]
             for _ in range(level.n_steps):
                 u = _apply(level.field, u + _apply(level.step, _demons(flat, start, u, target)))
         return u
@@ -105,7 +105,7 @@ def _demons(flat: Array, start: Array, u: Array, target: Array) -> Array:
 
 
 def _bilinear(flat: Array, start: Array, u: Array) -> Array:
-    """Pictures at x + u(x), edges continued outwards: those that begin at `start` (n, 1, 1) in `flat` -> (n, h, w)."""
+    """Images at x + u(x), edges continued outwards: those that begin at `start` (n, 1, 1) in `flat` -> (n, h, w)."""
     xp, (h, w) = namespace(u), (int(u.shape[2]), int(u.shape[3]))
     rows, columns = grid((h, w), u)
     y, x = xp.clip(u[:, 0] + rows, 0, h - 1), xp.clip(u[:, 1] + columns, 0, w - 1)
@@ -137,7 +137,7 @@ def enlarged(u: Array, shape: tuple[int, int]) -> Array:
 
 
 def resized(x: Array, shape: tuple[int, int]) -> Array:
-    """Pictures (..., H, W) at another resolution: linear interpolation, or weighted means where it is lower."""
+    """Images (..., H, W) at another resolution: linear interpolation, or weighted means where it is lower."""
     if tuple(x.shape[-2:]) == shape:
         return x
     down, across = (_resizing(int(old), new) for old, new in zip(x.shape[-2:], shape, strict=True))
@@ -145,7 +145,7 @@ def resized(x: Array, shape: tuple[int, int]) -> Array:
 
 
 def blurred(x: Array, width: float) -> Array:
-    """Pictures (..., H, W) after a Gaussian filter of this standard deviation in pixels, edges continued outwards."""
+    """Images (..., H, W) after a Gaussian filter of this standard deviation in pixels, edges continued outwards."""
     return _apply(_gaussians((int(x.shape[-2]), int(x.shape[-1])), width, x), x)
 
 
@@ -184,32 +184,32 @@ def _rounded(shape: tuple[int, int], scale: float) -> tuple[int, int]:
     return max(round(shape[0] * scale), 2), max(round(shape[1] * scale), 2)
 
 
-class SplinePictures:
-    """Stored pictures as cubic splines, (K, H, W, C), to be read between their pixels without a loss of sharpness."""
+class SplineImages:
+    """Stored images as cubic splines, (K, H, W, C), to be read between their pixels without a loss of sharpness."""
 
     MARGIN = 3
     """Pixels that continue the edges, as many as a cubic spline and its filter see."""
     MAX_BYTES = 2**26
-    """Bytes of pictures whose coefficients are kept. Those of others are computed when they are needed."""
+    """Bytes of images whose coefficients are kept. Those of others are computed when they are needed."""
 
-    def __init__(self, pictures: Array) -> None:
-        self.pictures, self.size = pictures, (int(pictures.shape[1]), int(pictures.shape[2]))
-        self.has_background = show_background(pictures)
-        self.coefficients = self._filtered(pictures) if pictures.nbytes <= self.MAX_BYTES else None
+    def __init__(self, images: Array) -> None:
+        self.images, self.size = images, (int(images.shape[1]), int(images.shape[2]))
+        self.has_background = show_background(images)
+        self.coefficients = self._filtered(images) if images.nbytes <= self.MAX_BYTES else None
 
-    def _filtered(self, pictures: Array) -> Array:
-        """Coefficients of pictures (n, H, W, C) and of a margin."""
+    def _filtered(self, images: Array) -> Array:
+        """Coefficients of images (n, H, W, C) and of a margin."""
         from scipy.ndimage import spline_filter1d
 
-        values = np.pad(to_numpy(pictures), [(0, 0), *[(self.MARGIN, self.MARGIN)] * 2, (0, 0)], mode="edge")
+        values = np.pad(to_numpy(images), [(0, 0), *[(self.MARGIN, self.MARGIN)] * 2, (0, 0)], mode="edge")
         for axis in (1, 2):
             values = spline_filter1d(values, 3, axis, output=values.dtype, mode="nearest")
-        return like(values, pictures)
+        return like(values, images)
 
     def at(self, index: NumpyArray, u: Array) -> Array:
-        """Pictures (n,) of these indices at x + u(x), (n, 2, H, W) -> (n, H, W, C).
+        """Images (n,) of these indices at x + u(x), (n, 2, H, W) -> (n, H, W, C).
 
-        Beyond an edge, a picture is reflected, or goes on where the edge shows a background: the nearest pixels of
+        Beyond an edge, an image is reflected, or goes on where the edge shows a background: the nearest pixels of
         other edges would be streaks, and reflected lines beside a background would be spots.
         """
         xp, (H, W), m = namespace(u), self.size, self.MARGIN
@@ -221,25 +221,25 @@ class SplinePictures:
         coefficients, given = self.coefficients, index
         if coefficients is None:
             some, index = np.unique(index, return_inverse=True)
-            coefficients = self._filtered(self.pictures[like(some, self.pictures, keep_dtype=True)])
-        of_picture = like(index, u, keep_dtype=True)[:, None, None]
+            coefficients = self._filtered(self.images[like(some, self.images, keep_dtype=True)])
+        of_image = like(index, u, keep_dtype=True)[:, None, None]
         first_row, first_column = _whole(top) - 1, _whole(left) - 1
         down, across = _cubic(y - top), _cubic(x - left)
-        total = namespace(u).zeros_like(coefficients[of_picture, first_row, first_column])
+        total = namespace(u).zeros_like(coefficients[of_image, first_row, first_column])
         for i, of_row in enumerate(down):
             for j, of_column in enumerate(across):
                 weight = (of_row * of_column)[..., None]
-                total += weight * coefficients[of_picture, first_row + i, first_column + j]
+                total += weight * coefficients[of_image, first_row + i, first_column + j]
         return self._between_pixels(total, like(given, u, keep_dtype=True)[:, None, None], _whole(top), _whole(left))
 
-    def _between_pixels(self, values: Array, picture: Array, row: Array, column: Array) -> Array:
+    def _between_pixels(self, values: Array, image: Array, row: Array, column: Array) -> Array:
         """Values (n, H, W, C) no further out than the four stored pixels around their place: splines overshoot."""
         xp, (H, W) = namespace(values), self.size
         row, column = row - self.MARGIN, column - self.MARGIN
         below, right = xp.clip(row + 1, 0, H - 1), xp.clip(column + 1, 0, W - 1)
-        low = high = self.pictures[picture, row, column]
+        low = high = self.images[image, row, column]
         for i, j in ((below, column), (row, right), (below, right)):
-            corner = self.pictures[picture, i, j]
+            corner = self.images[image, i, j]
             low, high = xp.minimum(low, corner), xp.maximum(high, corner)
         return xp.minimum(xp.maximum(values, low), high)
 
@@ -256,27 +256,27 @@ def within(position: Array, side: int, first: Array | bool, last: Array | bool) 
     return xp.where(goes_on, inside, xp.clip(end - abs(position % (2 * end) - end), 0, side - 1))
 
 
-def show_background(pictures: Array) -> NumpyArray:
-    """Whether most of the top, bottom, left and right edge of pictures (K, H, W, C) has one value: (K, 4)."""
-    values = to_numpy(pictures)
+def show_background(images: Array) -> NumpyArray:
+    """Whether most of the top, bottom, left and right edge of images (K, H, W, C) has one value: (K, 4)."""
+    values = to_numpy(images)
     tolerance = SAME_BACKGROUND * values.std((1, 2, 3))[:, None, None]
     edges = values[:, 0], values[:, -1], values[:, :, 0], values[:, :, -1]
     from_median = [np.abs(edge - np.median(edge, axis=1, keepdims=True)) <= tolerance for edge in edges]
     return np.stack([(near.mean((1, 2)) > 0.5) for near in from_median], axis=1)
 
 
-def with_levels_of(moved: Array, pictures: Array) -> Array:
-    """`moved` (n, H, W, C) with the levels of `pictures`, in the same order within each channel.
+def with_levels_of(moved: Array, images: Array) -> Array:
+    """`moved` (n, H, W, C) with the levels of `images`, in the same order within each channel.
 
     Interpolation blurs: there are fewer of the darkest and of the brightest levels after it. The order of pixels by
-    their levels is kept, and the r-th smallest level is that of the picture that was moved. Of pixels of one level,
+    their levels is kept, and the r-th smallest level is that of the image that was moved. Of pixels of one level,
     those beside higher ones come last. No level is further out than those of `moved` within a pixel of it: lines become
     wider or thinner, and no spots appear in a background.
     """
     n, H, W, C = moved.shape
     around = blurred(namespace(moved).moveaxis(moved, 3, 1), BESIDE)
     order_of = moved + SMALL * namespace(moved).moveaxis(around, 1, 3)
-    flat, levels = order_of.reshape(n, H * W, C), pictures.reshape(n, H * W, C)
+    flat, levels = order_of.reshape(n, H * W, C), images.reshape(n, H * W, C)
     if isinstance(flat, np.ndarray):
         found: Array = np.empty_like(flat)
         np.put_along_axis(found, np.argsort(flat, axis=1, kind="stable"), np.sort(levels, axis=1), axis=1)
@@ -287,14 +287,14 @@ def with_levels_of(moved: Array, pictures: Array) -> Array:
     return _limited(found.reshape(n, H, W, C), moved)
 
 
-def _limited(values: Array, pictures: Array) -> Array:
-    """Values (n, H, W, C) no further out than those of the pictures within a pixel of their place."""
-    xp, low, high = namespace(values), pictures, pictures
+def _limited(values: Array, images: Array) -> Array:
+    """Values (n, H, W, C) no further out than those of the images within a pixel of their place."""
+    xp, low, high = namespace(values), images, images
     for axis in (1, 2):
-        places, side = np.arange(int(pictures.shape[axis])), int(pictures.shape[axis])
+        places, side = np.arange(int(images.shape[axis])), int(images.shape[axis])
         lows, highs = low, high
         for near in (np.clip(places - 1, 0, None), np.clip(places + 1, None, side - 1)):
-            at = like(near, pictures, keep_dtype=True)
+            at = like(near, images, keep_dtype=True)
             others = (lows[:, at], highs[:, at]) if axis == 1 else (lows[:, :, at], highs[:, :, at])
             low, high = xp.minimum(low, others[0]), xp.maximum(high, others[1])
     return xp.minimum(xp.maximum(values, low), high)

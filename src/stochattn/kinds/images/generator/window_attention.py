@@ -1,4 +1,4 @@
-"""Attention of each pixel over stored pictures, by the window that it sees: the inner step x₀ of local heads.
+"""Attention of each pixel over stored images, by the window that it sees: the inner step x₀ of local heads.
 
 −‖x − m_k‖²/2 and x·m_k − ‖m_k‖²/2 differ by what all memories share, so that only overlaps x·m_k depend on the state.
 They are summed over the columns of a window by a product for each row of pixels, and over its rows by a banded one:
@@ -15,7 +15,7 @@ from ...._backend.arrays import Array, ArrayLike, as_floats, concatenate, empty,
 from ....core.memory import MemoryBank
 
 MAX_TRIPLES, MAX_TRIPLES_ON_DEVICE = 3 * 2**16, 2**26
-"""(pixel, picture, memory) triples in an array: what fits into a core's cache, or what keeps an accelerator busy."""
+"""(pixel, image, memory) triples in an array: what fits into a core's cache, or what keeps an accelerator busy."""
 ROWS_PER_STRIP = 4
 """Rows of pixels whose windows one product sums; its cost per pixel grows with this plus the height of a window."""
 COSINES_PER_PIXEL = 1 / 8
@@ -23,11 +23,11 @@ COSINES_PER_PIXEL = 1 / 8
 ILLUMINATION_WEIGHT = 0.3
 """How much illumination counts beside detail. With much less, faces are lit from everywhere at once."""
 MIN_SIDE, EXTREME_MARGIN, MAX_EXTREME_SHARE = 24, 0.02, 0.5
-"""Pictures are not photographs where the shorter side has fewer pixels, or more than the last share of values lie
+"""Images are not photographs where the shorter side has fewer pixels, or more than the last share of values lie
 within the second share of the range from the darkest or the brightest: in drawings a pale line is a mistake."""
 
 
-def as_pictures(images: ArrayLike) -> Array:
+def check_images(images: ArrayLike) -> Array:
     """images as finite floats, (K, H, W) or (K, H, W, channels); whole numbers become float32, exact for pixels."""
     if is_torch(images):
         images = images if images.is_floating_point() or images.is_complex() else images.float()
@@ -37,12 +37,12 @@ def as_pictures(images: ArrayLike) -> Array:
     images = as_floats(images, "images")
     if images.ndim not in (3, 4) or 0 in images.shape:
         rule = "images must be (K, H, W) or (K, H, W, channels), none of them zero"
-        raise ValueError(f"{rule}; got shape {tuple(images.shape)}. One picture is images[None].")
+        raise ValueError(f"{rule}; got shape {tuple(images.shape)}. One image is images[None].")
     return images
 
 
 def are_photographs(images: Array) -> bool:
-    """Whether pictures (K, H, W[, C]) are not tiny, and at most half of their values are black or white."""
+    """Whether images (K, H, W[, C]) are not tiny, and at most half of their values are black or white."""
     if min(images.shape[1:3]) < MIN_SIDE:
         return False
     levels = to_numpy(images)
@@ -54,7 +54,7 @@ def are_photographs(images: Array) -> bool:
 class Illumination:
     """Illumination and detail of photographs, as channels of their own.
 
-    The illumination of a picture x is its part in the lowest cosines along either side, P x Pᵀ; its detail is the rest.
+    The illumination of an image x is its part in the lowest cosines along either side, P x Pᵀ; its detail is the rest.
     Parts of two portraits fit when their details do, however bright one is beside the other. So illumination counts
     less in the comparison of windows, and is projected again when parts are joined, which removes seams.
     """
@@ -63,12 +63,12 @@ class Illumination:
         self.down, self.across = (like(_projection(side), images) for side in images.shape[1:3])
 
     def split(self, images: Array) -> Array:
-        """Pictures (n, H, W, C) as weighted illumination and detail: (n, H, W, 2C)."""
+        """Images (n, H, W, C) as weighted illumination and detail: (n, H, W, 2C)."""
         illumination = self._project(images)
         return concatenate([ILLUMINATION_WEIGHT * illumination, images - illumination], 3)
 
     def join(self, parts: Array) -> Array:
-        """Illumination and detail (n, H, W, 2C) as pictures (n, H, W, C); each is freed of the other's part."""
+        """Illumination and detail (n, H, W, 2C) as images (n, H, W, C); each is freed of the other's part."""
         C = parts.shape[3] // 2
         illumination, detail = parts[..., :C] / ILLUMINATION_WEIGHT, parts[..., C:]
         return self._project(illumination) + detail - self._project(detail)
@@ -87,11 +87,11 @@ def _projection(side: int) -> Array:
     return cosines.T @ cosines
 
 
-class PictureMemories:
-    """Pictures that are not masked out, around their mean and in units of their contrast, laid out for the heads.
+class ImageMemories:
+    """Images that are not masked out, around their mean and in units of their contrast, laid out for the heads.
 
     rows, columns: (H, W·C, K) a value of all memories side by side, and (W, H, C + 1, K) the same by column, with ones
-                   to sum weights with; the C channels are twice those of the pictures where illumination is split
+                   to sum weights with; the C channels are twice those of the images where illumination is split
     mean, log_r:   (H, W, C), weighted by multiplicities; (K,)
     contrast:      standard deviation of pixels among memories: √(Σ v² / Σ v) of the variances v, which blank margins
                    and single odd pixels change little
@@ -99,7 +99,7 @@ class PictureMemories:
     """
 
     def __init__(self, images: ArrayLike, log_r: ArrayLike | None, illumination: bool | None = False) -> None:
-        images = as_pictures(images)
+        images = check_images(images)
         self.channels = tuple(images.shape[3:])
         split = are_photographs(images) if illumination is None else illumination
         self.illumination = Illumination(images) if split else None
@@ -110,19 +110,19 @@ class PictureMemories:
         xp = namespace(images)
         shares = xp.exp(bank.log_r - bank.log_total_r)[:, None]
         mean = (shares * bank.patterns).sum(0)
-        centred = bank.patterns - mean
-        variance = to_numpy((shares * centred**2).sum(0)).astype(np.float64)
+        centered = bank.patterns - mean
+        variance = to_numpy((shares * centered**2).sum(0)).astype(np.float64)
         total = float(variance.sum())
         self.contrast = math.sqrt(float((variance**2).sum()) / total) if total > 0 else 1.0
         self.spread = math.sqrt(total) / self.contrast if total > 0 else 1.0
         self.log_r, self.mean = bank.log_r, mean.reshape(self.H, self.W, self.C)
-        by_value = (centred / self.contrast).T
+        by_value = (centered / self.contrast).T
         self.rows = _laid_out(by_value.reshape(self.H, self.W * self.C, self.K))
         columns = xp.swapaxes(by_value.reshape(self.H, self.W, self.C, self.K), 0, 1)
         self.columns = _laid_out(concatenate([columns, xp.ones_like(columns[:, :, :1])], 2))
 
-    def pictures(self, x: Array) -> Array:
-        """(n, H, W, C) in units of contrast around the mean, as pictures of the memories' own shape."""
+    def to_images(self, x: Array) -> Array:
+        """(n, H, W, C) in units of contrast around the mean, as images of the memories' own shape."""
         levels = x * self.contrast + self.mean
         levels = levels if self.illumination is None else self.illumination.join(levels)
         return levels.reshape(len(x), self.H, self.W, *self.channels)
@@ -137,8 +137,8 @@ class PictureMemories:
         return _laid_out(xp.swapaxes(windows.reshape(self.H, self.W, 1, self.K), 0, 1)) / 2
 
 
-def attend_whole(memories: PictureMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
-    """x₀ of windows that all cover the picture, by one softmax per picture; arguments as of `attend_windows`."""
+def attend_whole(memories: ImageMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
+    """x₀ of windows that all cover the image, by one softmax per image; arguments as of `attend_windows`."""
     xp, half_norm = namespace(x), half_norms[0, 0]
     flat, scale = memories.rows.reshape(-1, memories.K), float(1 / sigma**2)
     logits = (x.reshape(len(x), -1) * scale) @ flat + (memories.log_r - scale * half_norm)
@@ -146,7 +146,7 @@ def attend_whole(memories: PictureMemories, x: Array, sigma: float, radius: int,
     return (weights / weights.sum(-1, keepdims=True) @ flat.T).reshape(x.shape)
 
 
-def attend_windows(memories: PictureMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
+def attend_windows(memories: ImageMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
     """x₀ of windows of this radius, from x times the precision of half norms: (n, H, W, C) -> (n, H, W, C).
 
     A few columns of pixels at a time, and one block of memories after the other under a running softmax.
@@ -178,10 +178,10 @@ class _Overlaps:
     seen: (H, n, W·C) the state by rows of pixels. Work arrays are made once: fresh ones cost more than the arithmetic.
     """
 
-    def __init__(self, memories: PictureMemories, seen: Array, radius: int, width: int, size: int) -> None:
+    def __init__(self, memories: ImageMemories, seen: Array, radius: int, width: int, size: int) -> None:
         self.memories, self.seen, self.radius, self.width = memories, seen, radius, width
         H, self.n = memories.H, seen.shape[1]
-        in_strips = ROWS_PER_STRIP + 2 * radius < H  # otherwise one band over the whole height is cheaper
+        in_strips = ROWS_PER_STRIP + 2 * radius < H
         self.strip, self.margin = (ROWS_PER_STRIP, radius) if in_strips else (H, 0)
         self.height = -(-H // self.strip) * self.strip
         self.band = _band(self.strip, self.strip + 2 * self.margin, radius, seen, shift=self.margin)
@@ -214,7 +214,7 @@ def _with_block(before: Array | None, sums: Array | None, logits: Array, values:
     if before is not None:
         top = xp.maximum(top, before)
     logits -= top
-    if logits.itemsize == 8:  # numpy's exp of float64 is slow where it underflows, that of float32 is not
+    if logits.itemsize == 8:
         xp.clip(logits, -700.0, None, out=logits)
     xp.exp(logits, out=logits)
     more = xp.matmul(values, xp.swapaxes(logits, -1, -2))

@@ -1,8 +1,8 @@
-"""Normalizations that all stored signals share, such as mean 0 and standard deviation 1, and that new ones then share.
+"""Normalizations that all stored signals share, such as mean 0 and standard deviation 1, and that new signals keep.
 
-Such a signal was warped before it was normalized: a plateau that lasts longer is lower. So warps of normalized signals
-are compared once they are normalized again, and a new signal is shifted and scaled until it follows the rule. Signals
-that follow it, among them the stored ones, stay as they are.
+Normalized signals differ by a warp followed by a normalization: a plateau that lasts longer is lower. Warped signals
+are therefore normalized again before they are compared, and a new signal is shifted and scaled until it follows the
+rule. Signals that follow it, such as the stored ones, do not change.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy as np
 from ...._backend.arrays import Array
 
 MIN_SIGNALS = 5
-"""Signals from which on a common statistic is a rule, and not chance."""
+"""Least number of signals: fewer may share a statistic by chance."""
 TOLERANCE = 1e-3
-"""Largest difference of statistics that are equal, over the standard deviation of all values: files are rounded."""
+"""Largest difference of equal statistics, over the standard deviation of all values, because files are rounded."""
 MAX_VALUE, MIN_SHARE = 1e100, 1e-9
 """Signals whose largest absolute value is not between 1 / MAX_VALUE and MAX_VALUE have no rule: their squares may
-overflow. A statistic below MIN_SHARE of the largest absolute value of a signal is a rounding error: it divides none."""
+overflow. A statistic below MIN_SHARE of the largest absolute value of a signal is a rounding error, not a divisor."""
 
 
 class Rule(NamedTuple):
-    """What normalized signals have in common."""
+    """Statistics that normalized signals share."""
 
     statistics: Callable[[Array], Array]  # (n, T) -> (n, s)
-    applied: Callable[[Array, Array], Array]  # (n, T) and wanted statistics (n, s) or (1, s) -> (n, T)
-    text: str  # with places for the statistics, and for the sum and the norm that they mean
+    apply: Callable[[Array, Array], Array]  # (n, T) and wanted statistics (n, s) or (1, s) -> (n, T)
+    text: str  # a format string of the statistics, or of the sum or the norm that follow from them
 
 
 def _moments(signals: Array) -> Array:
@@ -45,7 +45,7 @@ def _mean(signals: Array) -> Array:
 
 
 def _size(signals: Array) -> Array:
-    """Root mean square: signals of norm 1 have it in common."""
+    """Root mean square, which signals of norm 1 share."""
     return np.sqrt(np.square(signals).mean(1, keepdims=True))
 
 
@@ -53,31 +53,31 @@ def _peak(signals: Array) -> Array:
     return np.asarray(np.abs(signals).max(1, keepdims=True))
 
 
-def _factors(signals: Array, wanted: Array, own: Array) -> Array:
-    """Wanted (n, 1) over own (n, 1) statistics of signals (n, T); 1 where these are 0 up to rounding."""
-    return np.divide(wanted, own, out=np.ones_like(own), where=own > MIN_SHARE * _peak(signals))
+def _factors(signals: Array, wanted: Array, measured: Array) -> Array:
+    """Wanted (n, 1) over measured (n, 1) statistics of signals (n, T); 1 if measured ones are 0 up to rounding."""
+    return np.divide(wanted, measured, out=np.ones_like(measured), where=measured > MIN_SHARE * _peak(signals))
 
 
-def _scaled(statistic: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
-    """Signals (n, T) that are scaled to wanted statistics (n, 1)."""
+def _scale_by(statistic: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
+    """A function that scales signals (n, T) to wanted statistics (n, 1)."""
     return lambda signals, wanted: signals * _factors(signals, wanted, statistic(signals))
 
 
 def _with_moments(signals: Array, wanted: Array) -> Array:
-    own = _moments(signals)
-    return wanted[:, :1] + (signals - own[:, :1]) * _factors(signals, wanted[:, 1:], own[:, 1:])
+    moments = _moments(signals)
+    return wanted[:, :1] + (signals - moments[:, :1]) * _factors(signals, wanted[:, 1:], moments[:, 1:])
 
 
 def _with_extremes(signals: Array, wanted: Array) -> Array:
-    own = _extremes(signals)
-    return wanted[:, :1] + (signals - own[:, :1]) * _factors(signals, np.diff(wanted), np.diff(own))
+    extremes = _extremes(signals)
+    return wanted[:, :1] + (signals - extremes[:, :1]) * _factors(signals, np.diff(wanted), np.diff(extremes))
 
 
 MOMENTS = Rule(_moments, _with_moments, "mean {:.3g} and standard deviation {:.3g}")
 EXTREMES = Rule(_extremes, _with_extremes, "the smallest value {:.3g} and the largest {:.3g}")
-AREA = Rule(_mean, _scaled(_mean), "sum {sum:.3g}")
-SIZE = Rule(_size, _scaled(_size), "norm {norm:.3g}")
-PEAK = Rule(_peak, _scaled(_peak), "the largest absolute value {:.3g}")
+AREA = Rule(_mean, _scale_by(_mean), "sum {sum:.3g}")
+SIZE = Rule(_size, _scale_by(_size), "norm {norm:.3g}")
+PEAK = Rule(_peak, _scale_by(_peak), "the largest absolute value {:.3g}")
 MEAN = Rule(_mean, lambda x, wanted: x - _mean(x) + wanted, "mean {:.3g}")
 
 
@@ -85,70 +85,70 @@ Statistics = dict[int, Array]
 """Statistics (n, s) of signals by their channel."""
 
 
-class Followed(NamedTuple):
-    """A rule that the stored signals follow, their statistics (1, s) and how far from these they are (1, s)."""
+class FittedRule(NamedTuple):
+    """A rule that the stored signals follow, their statistics (1, s) and the largest deviations from these (1, s)."""
 
     rule: Rule
     wanted: Array
     tolerance: Array
 
     def describe(self, n_points: int) -> str:
-        """What signals of so many points have in common."""
+        """What signals of this number of points share."""
         first = float(self.wanted[0, 0])
         return self.rule.text.format(*self.wanted[0], sum=n_points * first, norm=n_points**0.5 * first)
 
 
 @dataclass(frozen=True, eq=False)
 class Normalization:
-    """The rule of each channel of signals with so many points; None for a channel without one."""
+    """The rule of each channel of signals with `n_points` points; None for a channel without a rule."""
 
-    channels: tuple[Followed | None, ...]
+    channels: tuple[FittedRule | None, ...]
     n_points: int
 
     @classmethod
     def none(cls, n_points: int, n_channels: int) -> Normalization:
-        """That of signals without a rule."""
+        """The normalization of signals without rules."""
         return cls((None,) * n_channels, n_points)
 
     @classmethod
     def of(cls, signals: Array) -> Normalization:
         """The first rule that all signals (K, T, C) follow, for each channel."""
         _, T, C = signals.shape
-        return cls(tuple(_followed(signals[:, :, c]) for c in range(C)), T)
+        return cls(tuple(_fit_rule(signals[:, :, c]) for c in range(C)), T)
 
-    def applied(self, signals: Array) -> Array:
-        """Signals (n, T, C) that follow the rules."""
-        found = signals.copy()
-        for c, known in enumerate(self.channels):
-            if known is not None:
-                away = (np.abs(known.rule.statistics(signals[:, :, c]) - known.wanted) > known.tolerance).any(1)
-                found[away, :, c] = known.rule.applied(signals[away, :, c], known.wanted)
-        return found
+    def apply(self, signals: Array) -> Array:
+        """Signals (n, T, C), changed where they do not follow the rules."""
+        result = signals.copy()
+        for c, (rule, wanted, tolerance) in self._rules():
+            differs = (np.abs(rule.statistics(signals[:, :, c]) - wanted) > tolerance).any(1)
+            result[differs, :, c] = rule.apply(signals[differs, :, c], wanted)
+        return result
 
     def statistics(self, signals: Array) -> Statistics:
         """The statistics of signals (n, T, C) in the channels that have a rule."""
-        channels = enumerate(self.channels)
-        return {c: known.rule.statistics(signals[:, :, c]) for c, known in channels if known is not None}
+        return {c: fitted.rule.statistics(signals[:, :, c]) for c, fitted in self._rules()}
 
-    def alike(self, signals: Array, wanted: Statistics) -> Array:
-        """Signals (n, T, C) with these statistics of other signals."""
-        found = signals.copy()
-        for c, known in enumerate(self.channels):
-            if known is not None:
-                found[:, :, c] = known.rule.applied(signals[:, :, c], wanted[c])
-        return found
+    def match(self, signals: Array, wanted: Statistics) -> Array:
+        """Signals (n, T, C), changed to have the statistics of other signals."""
+        result = signals.copy()
+        for c, fitted in self._rules():
+            result[:, :, c] = fitted.rule.apply(signals[:, :, c], wanted[c])
+        return result
+
+    def _rules(self) -> list[tuple[int, FittedRule]]:
+        return [(c, fitted) for c, fitted in enumerate(self.channels) if fitted is not None]
 
     def describe(self) -> str:
-        """What new signals have in common with the stored ones; empty where there is no rule."""
-        texts = [known.describe(self.n_points) for known in self.channels if known is not None]
+        """What new signals share with the stored ones; empty if there is no rule."""
+        texts = [fitted.describe(self.n_points) for _, fitted in self._rules()]
         if not texts:
             return ""
         where = "" if len(texts) == len(self.channels) else f" in {len(texts)} of {len(self.channels)} channels"
         what = texts[0] if len(set(texts)) == 1 else "a common normalization"
-        return f"all signals have {what}{where}, and so have new ones without conditions"
+        return f"all signals have {what}{where}, and so do new signals without conditions"
 
 
-def _followed(signals: Array) -> Followed | None:
+def _fit_rule(signals: Array) -> FittedRule | None:
     """The first rule that signals (K, T) follow."""
     largest = float(np.abs(signals).max())
     if len(signals) < MIN_SIGNALS or not 1 / MAX_VALUE < largest < MAX_VALUE:
@@ -157,12 +157,13 @@ def _followed(signals: Array) -> Followed | None:
     if spread <= MIN_SHARE * largest:  # constant up to rounding
         return None
     tolerance = TOLERANCE * spread
-    is_positive = (signals >= 0).all()  # such signals are scaled, and not shifted below 0
+    is_positive = (signals >= 0).all()  # such signals are scaled only: a shift could make them negative
     for rule in (EXTREMES, AREA, SIZE, PEAK) if is_positive else (MOMENTS, EXTREMES, SIZE, PEAK, MEAN):
-        found = rule.statistics(signals)
-        wanted = np.median(found, axis=0)
-        if (np.abs(found - wanted) <= tolerance).all():
+        statistics = rule.statistics(signals)
+        wanted = np.median(statistics, axis=0)
+        if (np.abs(statistics - wanted) <= tolerance).all():
             wanted = np.where(np.abs(wanted) <= tolerance, 0.0, wanted)
-            own = np.abs(found - wanted).max(0, keepdims=True)  # sums of floats depend on their order in memory
-            return Followed(rule, wanted[None], own + MIN_SHARE * tolerance)
+            deviation = np.abs(statistics - wanted).max(0, keepdims=True)
+            # with a margin: sums of floats depend on their order in memory
+            return FittedRule(rule, wanted[None], deviation + MIN_SHARE * tolerance)
     return None

@@ -1,7 +1,7 @@
 """Warps of time: where in one signal the times of another one lie.
 
-A warp φ (T,) carries the moving signal onto the fixed one, moving(φ(t)) ≈ fixed(t). It is found as displacements of
-pictures are (Thirion's demons, see `registration`), along time, φ = id + u:
+A warp φ (T,) carries the moving signal onto the fixed one, moving(φ(t)) ≈ fixed(t). As for displacements of images, it
+is estimated by Thirion's demons, here along time, φ = id + u:
 
     δ = d·g / (|g|² + |d|²/4 + ε)        u ← E(u + E(δ))        d = fixed − warped,  g = slope of the warped signal
 
@@ -18,31 +18,31 @@ from ...._backend.arrays import Array
 from .normalization import Normalization
 
 GRID = 96
-"""Points at which warps are found; shorter signals keep their length."""
+"""Largest number of points at which warps are estimated; shorter signals keep their length."""
 LEVELS = ((0.08, 24), (0.04, 24), (0.02, 32))
-"""Blur of the signals, over their length, and number of steps, one level after the other."""
+"""Blur of the signals, over their length, and number of steps, for each level in turn."""
 SMOOTHNESS, MIN_WIDTH, LEAST_SLOPE = 0.04, 2.0, 1e-3
 """Width of the smoother over the length, its least width in points, and ε in units of the variance."""
 MIN_SCALE = 1e-12
 """Standard deviation of a channel, over the largest value, up to which it is constant."""
 MARGIN = 8
-"""Points that continue the ends, as many as a cubic spline and its filter see."""
+"""Points by which ends are extended: as many as a cubic spline and its filter depend on."""
 LEAST_SPEED = 0.2
-"""Speed below which no warp falls: time does not run backwards."""
+"""Least speed of a warp: time does not run backward."""
 
 
-def on_grid(signals: Array, scale: Array | None = None) -> Array:
-    """Signals (K, T, C) at no more than GRID points: (K, n, C). Units are `scale` (C,), or standard deviations."""
+def resample_to_grid(signals: Array, scale: Array | None = None) -> Array:
+    """Signals (K, T, C) at no more than GRID points, over `scale` (C,) or their standard deviations: (K, n, C)."""
     K, T, _ = signals.shape
     scale = signals.std((0, 1)) if scale is None else scale
     units = signals / np.where(scale > MIN_SCALE * np.abs(signals).max(), scale, 1.0)
-    return splined(units, np.tile(np.linspace(0, T - 1, min(GRID, T)), (K, 1)))
+    return interpolate_cubic(units, np.tile(np.linspace(0, T - 1, min(GRID, T)), (K, 1)))
 
 
-def registered(moving: Array, fixed: Array, n_points: int, normalization: Normalization | None = None) -> Array:
-    """Warps that carry signals (n, g, C) onto others (n, g, C), both on the grid, in points of the data: (n, T).
+def register(moving: Array, fixed: Array, n_points: int, normalization: Normalization | None = None) -> Array:
+    """Warps that carry moving signals (n, g, C) onto fixed ones (n, g, C), both on the grid: (n, T), in points of data.
 
-    Signals that are normalized are normalized again after each step, like those that they are carried onto.
+    Normalized signals are normalized again after each step, like the fixed signals.
     """
     g = moving.shape[1]
     smoother = gaussian(g, max(SMOOTHNESS * g, MIN_WIDTH))
@@ -52,36 +52,36 @@ def registered(moving: Array, fixed: Array, n_points: int, normalization: Normal
         seen, wanted = blurred @ moving, blurred @ fixed
         statistics = {} if normalization is None else normalization.statistics(wanted)
         for _ in range(steps):
-            warped = linear(seen, times + u)
-            warped = warped if normalization is None else normalization.alike(warped, statistics)
+            warped = interpolate_linear(seen, times + u)
+            warped = warped if normalization is None else normalization.match(warped, statistics)
             slope, difference = np.gradient(warped, axis=1), wanted - warped
             size = np.square(slope).sum(2) + np.square(difference).sum(2) / 4 + LEAST_SLOPE
             u = (u + ((difference * slope).sum(2) / size) @ smoother.T) @ smoother.T
     unit = (n_points - 1) / (g - 1)
     at = np.tile(np.arange(n_points) / unit, (len(u), 1))
-    return increasing(np.arange(n_points) + unit * splined(u[:, :, None], at)[:, :, 0])
+    return enforce_increasing(np.arange(n_points) + unit * interpolate_cubic(u[:, :, None], at)[:, :, 0])
 
 
-def increasing(warps: Array) -> Array:
-    """Warps (n, T) whose speed is nowhere below LEAST_SPEED, with the same mean."""
+def enforce_increasing(warps: Array) -> Array:
+    """Warps (n, T), changed so that their speed is at least LEAST_SPEED and their mean stays the same."""
     speed = np.maximum(np.diff(warps, axis=1), LEAST_SPEED)
-    found = np.concatenate([np.zeros((len(warps), 1)), np.cumsum(speed, axis=1)], axis=1)
-    return np.asarray(found + (warps - found).mean(1, keepdims=True))
+    rising = np.concatenate([np.zeros((len(warps), 1)), np.cumsum(speed, axis=1)], axis=1)
+    return np.asarray(rising + (warps - rising).mean(1, keepdims=True))
 
 
-def inverse(warp: Array) -> Array:
-    """The inverse of an increasing warp (T,), ends continued: (T,)."""
+def invert(warp: Array) -> Array:
+    """The inverse of an increasing warp (T,), with constant ends: (T,)."""
     times = np.arange(len(warp), dtype=np.float64)
-    found = np.interp(times, warp, times)
+    inverse = np.interp(times, warp, times)
     within, speed = (times > warp[0]) & (times < warp[-1]), np.gradient(warp)
-    for _ in range(2):  # Newton's method: the interpolation between points is not smooth enough for slow signals
-        away = np.where(within, splined(warp[None, :, None], found[None])[0, :, 0] - times, 0.0)
-        found = np.clip(found - away / np.interp(found, times, speed), 0, times[-1])
-    return np.asarray(found)
+    for _ in range(2):  # Newton steps, because linear interpolation is not smooth enough for slow signals
+        excess = np.where(within, interpolate_cubic(warp[None, :, None], inverse[None])[0, :, 0] - times, 0.0)
+        inverse = np.clip(inverse - excess / np.interp(inverse, times, speed), 0, times[-1])
+    return np.asarray(inverse)
 
 
-def linear(signals: Array, times: Array) -> Array:
-    """Signals (k, T, C) at times (k, T'), between points linearly, ends continued: (k, T', C)."""
+def interpolate_linear(signals: Array, times: Array) -> Array:
+    """Signals (k, T, C) at times (k, T') by linear interpolation, with constant ends: (k, T', C)."""
     last = signals.shape[1] - 1
     at = np.clip(times, 0, last)
     left = np.minimum(at.astype(np.intp), max(last - 1, 0))
@@ -89,8 +89,8 @@ def linear(signals: Array, times: Array) -> Array:
     return np.asarray((1 - rest) * signals[rows, left] + rest * signals[rows, np.minimum(left + 1, last)])
 
 
-def splined(signals: Array, times: Array) -> Array:
-    """Signals (k, T, C) at times (k, T') by cubic splines, ends continued: (k, T', C)."""
+def interpolate_cubic(signals: Array, times: Array) -> Array:
+    """Signals (k, T, C) at times (k, T') by cubic splines, with constant ends: (k, T', C)."""
     from scipy.ndimage import spline_filter1d
 
     coefficients = spline_filter1d(
@@ -101,15 +101,15 @@ def splined(signals: Array, times: Array) -> Array:
     x, rows = (at - left)[:, :, None], np.arange(len(signals))[:, None]
     y = 1 - x
     weights = y**3 / 6, (4 - 6 * x**2 + 3 * x**3) / 6, (4 - 6 * y**2 + 3 * y**3) / 6, x**3 / 6
-    found = np.zeros((len(signals), times.shape[1], signals.shape[2]))
+    values = np.zeros((len(signals), times.shape[1], signals.shape[2]))
     for j, weight in enumerate(weights):
-        found += weight * coefficients[rows, left + (j - 1)]
-    return found
+        values += weight * coefficients[rows, left + (j - 1)]
+    return values
 
 
 @cache
 def gaussian(n: int, width: float) -> Array:
-    """Gaussian means over n points whose ends are continued: (n, n)."""
+    """The matrix of Gaussian means over n points with constant ends: (n, n)."""
     reach = np.arange(-int(4 * width) - 1, n + int(4 * width) + 1)
     weights = np.exp(-0.5 * np.square((np.arange(n)[:, None] - reach) / width))
     within = np.zeros((n, n))

@@ -1,11 +1,9 @@
-"""Fits kernels around stored signals, and chooses their setting by the likelihood of left-out signals.
-
-Shifts of signals in time against each other, and the same signals aligned.
-"""
+"""Fits kernels around stored signals, aligns signals, and chooses the setting by the likelihood of left-out signals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -13,57 +11,57 @@ from ...._backend.arrays import Array
 from .windows import KernelGroup, TimeWindowGenerator, WindowSetting, log_kernel_densities, power_windows
 
 ROUNDS, MAX_SHIFTS = 5, 11
-"""Times that signals are aligned with the mean of the aligned ones; different shifts, at most."""
+"""Rounds in which signals are aligned with the mean of the aligned signals; largest number of shifts."""
 
 
-def possible_shifts(largest: int) -> Array:
+def list_shifts(largest: int) -> Array:
     """Shifts from -largest to largest, evenly spaced, with zero in the middle: (at most MAX_SHIFTS,)."""
     step = max(-(-2 * largest // (MAX_SHIFTS - 1)), 1)
     right = np.arange(0, largest + 1, step)
     return np.concatenate([-right[:0:-1], right])
 
 
-def shifted(signals: Array, by: int, margin: int) -> Array:
-    """x(t + by) of signals (K, T, C), for t from -margin to T - 1 + margin, with the ends continued."""
+def shift_signals(signals: Array, by: int, margin: int) -> Array:
+    """x(t + by) of signals (K, T, C) for t from -margin to T - 1 + margin, with constant ends."""
     T = signals.shape[1]
     return np.asarray(signals[:, np.clip(np.arange(-margin, T + margin) + by, 0, T - 1)])
 
 
-def shifts_of(signals: Array, largest: int) -> Array:
-    """The shift (K,) of each signal (K, T, C) at which signals are most alike; the middle one of them is zero.
+def find_shifts(signals: Array, largest: int) -> Array:
+    """The shift (K,) of each signal (K, T, C) at which signals are most alike; the median shift is zero.
 
     Channels are compared in units of their standard deviation, and points near the ends are left out.
     """
     K, T, _ = signals.shape
-    possible = possible_shifts(largest)
+    possible = list_shifts(largest)
     scale = signals.std((0, 1))
-    moved = np.stack([shifted(signals, int(by), 0)[:, largest : T - largest] for by in possible])
+    candidates = np.stack([shift_signals(signals, int(by), 0)[:, largest : T - largest] for by in possible])
     scale[scale == 0] = 1.0
-    moved = moved / scale  # (S, K, T', C)
-    which = np.full(K, len(possible) // 2)
+    candidates = candidates / scale  # (S, K, T', C)
+    chosen = np.full(K, len(possible) // 2)
     for _ in range(ROUNDS):
-        template = moved[which, np.arange(K)].mean(0)
-        found = np.square(moved - template).sum((2, 3)).argmin(0)
-        middle = round(float(np.median(found))) - len(possible) // 2
-        found = np.clip(found - middle, 0, len(possible) - 1)
-        if (found == which).all():
+        template = candidates[chosen, np.arange(K)].mean(0)
+        best = np.square(candidates - template).sum((2, 3)).argmin(0)
+        middle = round(float(np.median(best))) - len(possible) // 2
+        best = np.clip(best - middle, 0, len(possible) - 1)
+        if (best == chosen).all():
             break
-        which = found
-    return np.asarray(possible[which])
+        chosen = best
+    return np.asarray(possible[chosen])
 
 
 WIDTHS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 WINDOW_SHARES, SLIDE_SHARES, SHIFT_SHARE = (0, 2, 4, 8, 16, 32), (32, 8), 10
-"""What is tried, over the length of a signal: the inverse of the distance of windows, of slides and of shifts."""
+"""Values that are tried: the length of a signal over the distance of windows, over slides and over shifts."""
 ROUGHNESSES, POOLED = (0.03, 0.3, 0.9), (0.0, 0.5, 1.0)
 DEFAULT = WindowSetting(width=0.5, spacing=0, pooled=1.0, roughness=0.1, shift=0, slide=0)
 MIN_SIGNALS = 6
-"""Signals of the largest class from which on a setting is chosen; for fewer it is the default."""
+"""Least size of the largest class for a choice of the setting; with fewer signals it is the default."""
 N_SLIDES, MAX_SLID = 7, 2**21
-"""Shifts at which a signal counts for the noise, and values of all signals beyond which it counts at its own time."""
+"""Number of slides of a signal in the noise; data with more than MAX_SLID values are not tried with slides."""
 N_FOLDS, MAX_SCORED_CLASSES, MAX_SCORED, MAX_SCORED_FEATURES, MAX_SCORED_CHANNELS = 4, 3, 200, 240, 8
-"""Parts of a class that are left out in turn; the largest classes, signals of each, features and channels that count
-for the choice, which bound its time."""
+"""Number of folds; to bound the time of the choice, the numbers of classes (the largest), of signals of each, of
+features and of channels that are scored."""
 MIN_NUGGET = 1e-8
 """White noise that keeps covariances positive definite, over the variance."""
 
@@ -71,18 +69,18 @@ Choices = dict[str, tuple[float, ...]]
 
 
 def fit_time_windows(
-    signals: Array, weights: Array, classes: Array, asked: dict[str, float | None]
+    signals: Array, weights: Array, classes: Array, options: dict[str, float | None]
 ) -> TimeWindowGenerator:
     """The generator of signals (K, T, C) of classes (K,), 0 and up, that count `weights` (K,) times.
 
-    asked: parts of the setting by name; those that are None are chosen
+    options: values of the setting by name; those that are None are chosen
     """
     kept = np.flatnonzero(weights > 0)
-    stored, own, shares = signals[kept].astype(np.float64), classes[kept], weights[kept] / weights[kept].sum()
-    given = {name: float(value) for name, value in asked.items() if value is not None}
-    setting = choose_setting(stored, own, given)
-    groups, log_weights = kernel_groups(stored, shares, own, setting)
-    shape, searched = (stored.shape[1], stored.shape[2]), len(given) < len(WindowSetting._fields)
+    stored, labels, shares = signals[kept].astype(np.float64), classes[kept], weights[kept] / weights[kept].sum()
+    values = {name: float(value) for name, value in options.items() if value is not None}
+    setting = choose_setting(stored, labels, values)
+    groups, log_weights = kernel_groups(stored, shares, labels, setting)
+    shape, searched = (stored.shape[1], stored.shape[2]), len(values) < len(WindowSetting._fields)
     return TimeWindowGenerator(tuple(groups), log_weights, kept, shape, setting, searched)
 
 
@@ -94,32 +92,32 @@ def kernel_groups(
     parts = [np.flatnonzero(classes == c) for c in np.unique(classes)]
     shifts, aligned = np.zeros(K, dtype=np.intp), np.empty((K, T + 2 * largest, C))
     centers, residuals = [], np.empty((K, (T + 2 * largest) * C))
-    for own in parts:
-        shifts[own] = shifts_of(signals[own], largest) if largest else 0
-        for k in own:
-            aligned[k] = shifted(signals[k : k + 1], int(shifts[k]), largest)[0]
-        flat = aligned[own].reshape(len(own), -1)
-        centers.append(np.average(flat, axis=0, weights=shares[own]))
-        residuals[own] = flat - centers[-1]
+    for members in parts:
+        shifts[members] = find_shifts(signals[members], largest) if largest else 0
+        for k in members:
+            aligned[k] = shift_signals(signals[k : k + 1], int(shifts[k]), largest)[0]
+        flat = aligned[members].reshape(len(members), -1)
+        centers.append(np.average(flat, axis=0, weights=shares[members]))
+        residuals[members] = flat - centers[-1]
     nuggets = _nuggets(residuals.reshape(aligned.shape), shares, setting.roughness)
-    smooth = _without_noise(residuals.reshape(aligned.shape), setting.roughness)
-    slid, rows = _slid(np.sqrt(shares)[:, None, None] * smooth, setting.slide)
+    smooth = _remove_noise(residuals.reshape(aligned.shape), setting.roughness)
+    moved, rows = _slide(np.sqrt(shares)[:, None, None] * smooth, setting.slide)
     groups, log_weights, flat = [], [], aligned.reshape(K, -1)
-    everything = _with_variance(slid, smooth, shares)
-    for own, center in zip(parts, centers, strict=True):
-        mine = np.isin(rows, own)
-        within = _with_variance(slid[mine], smooth[own], shares[own] / shares[own].sum())
-        pooled = setting.pooled if len(own) > 2 and within.any() else 1.0
-        one = len(parts) == 1
-        ensemble = within if one or not pooled else everything
-        if not one and 0 < pooled < 1:
-            ensemble = np.concatenate([np.sqrt(1 - pooled) * within, np.sqrt(pooled) * everything])
-        for shift in np.unique(shifts[own]):
+    by_all = _scale_to_variance(moved, smooth, shares)
+    for members, center in zip(parts, centers, strict=True):
+        is_member = np.isin(rows, members)
+        by_class = _scale_to_variance(moved[is_member], smooth[members], shares[members] / shares[members].sum())
+        pooled = setting.pooled if len(members) > 2 and by_class.any() else 1.0
+        is_single = len(parts) == 1
+        ensemble = by_class if is_single or not pooled else by_all
+        if not is_single and 0 < pooled < 1:
+            ensemble = np.concatenate([np.sqrt(1 - pooled) * by_class, np.sqrt(pooled) * by_all])
+        for shift in np.unique(shifts[members]):
             span = slice((largest - shift) * C, (largest - shift + T) * C)
-            groups.append(KernelGroup(own, flat[own, span], center[span], ensemble[:, span], nuggets[span]))
-            found = np.full(K, -np.inf)
-            found[own] = np.log(shares[own]) + np.log(shares[own][shifts[own] == shift].sum() / shares[own].sum())
-            log_weights.append(found)
+            groups.append(KernelGroup(members, flat[members, span], center[span], ensemble[:, span], nuggets[span]))
+            log_weight, share = np.full(K, -np.inf), shares[members]
+            log_weight[members] = np.log(share) + np.log(share[shifts[members] == shift].sum() / share.sum())
+            log_weights.append(log_weight)
     return groups, np.array(log_weights)
 
 
@@ -137,19 +135,19 @@ def _nuggets(residuals: Array, shares: Array, roughness: float) -> Array:
     return np.tile(roughness * rough + least, T)
 
 
-def _without_noise(residuals: Array, share: float) -> Array:
-    """Differences (K, T, C) without this share of their white noise, which nuggets add again.
+def _remove_noise(residuals: Array, share: float) -> Array:
+    """Differences (K, T, C) without this share of their white noise, which nuggets replace.
 
     x(t) + a (x(t - 1) - 2 x(t) + x(t + 1)) has 1 - 20a/3 + 35a²/3 of the mean squared second difference of white noise,
-    and a smooth signal does not change.
+    and hardly changes a smooth signal.
     """
     a = (20 - np.sqrt(max(400 - 420 * share, 0.0))) / 70
     around = np.pad(residuals, ((0, 0), (1, 1), (0, 0)), mode="edge")
     return np.asarray(residuals + a * np.diff(around, 2, axis=1))
 
 
-def _slid(residuals: Array, largest: int) -> tuple[Array, Array]:
-    """Differences (K, T, C) at several shifts: (M, T, C), and the signal of each of them (M,)."""
+def _slide(residuals: Array, largest: int) -> tuple[Array, Array]:
+    """Differences (K, T, C) at several slides: (M, T, C), and the index of the signal of each (M,)."""
     if not largest:
         return residuals, np.arange(len(residuals))
     shifts = np.unique(np.linspace(-largest, largest, N_SLIDES).round().astype(int))
@@ -159,39 +157,39 @@ def _slid(residuals: Array, largest: int) -> tuple[Array, Array]:
     return moved, np.tile(np.arange(len(residuals)), len(shifts))
 
 
-def _with_variance(rows: Array, residuals: Array, shares: Array) -> Array:
-    """Rows (M, T, C), scaled such that their squares sum to the variance of differences (K, T, C): (M, T·C)."""
-    wanted, found = np.einsum("k,ktc->tc", shares, np.square(residuals)), np.square(rows).sum(0)
-    scale = np.sqrt(np.divide(wanted, found, out=np.zeros_like(found), where=found > 0))
+def _scale_to_variance(rows: Array, residuals: Array, shares: Array) -> Array:
+    """Rows (M, T, C), scaled so that their squares sum to the variance of differences (K, T, C): (M, T·C)."""
+    variance, squares = np.einsum("k,ktc->tc", shares, np.square(residuals)), np.square(rows).sum(0)
+    scale = np.sqrt(np.divide(variance, squares, out=np.zeros_like(squares), where=squares > 0))
     return np.asarray((rows * scale).reshape(len(rows), -1))
 
 
-def choose_setting(signals: Array, classes: Array, given: dict[str, float]) -> WindowSetting:
-    """The setting under which left-out signals (K, T, C) are likeliest, of those with the given parts.
+def choose_setting(signals: Array, classes: Array, values: dict[str, float]) -> WindowSetting:
+    """The setting that is best by the likelihood of left-out signals (K, T, C), given some of its values.
 
     Windows and roughness are chosen together, then the share of pooled noise, windows and slide, roughness again, and
-    whether signals are aligned. The width is chosen anew in each.
+    whether signals are aligned. Each step chooses the width again.
     """
     T, labels = signals.shape[1], np.unique(classes, return_counts=True)
-    start = DEFAULT._replace(pooled=0.0).with_values(given)
-    if labels[1].max() < MIN_SIGNALS or len(given) == len(start):
-        return DEFAULT.with_values(given)
-    parts = dict.fromkeys(T // share if share else 0 for share in WINDOW_SHARES if not share or T // share >= 2)
+    start = DEFAULT._replace(pooled=0.0).with_values(values)
+    if labels[1].max() < MIN_SIGNALS or len(values) == len(start):
+        return DEFAULT.with_values(values)
+    spacings = dict.fromkeys(T // share if share else 0 for share in WINDOW_SHARES if not share or T // share >= 2)
     several = len(labels[0]) > 1
     slides = tuple(float(T // share) for share in SLIDE_SHARES if share <= T and signals.size <= MAX_SLID)
-    tried: list[Choices] = [
-        {"spacing": tuple(map(float, parts)), "roughness": ROUGHNESSES},
+    steps: list[Choices] = [
+        {"spacing": tuple(map(float, spacings)), "roughness": ROUGHNESSES},
         {"pooled": POOLED if several else (0.0,)},
-        {"slide": slides, "spacing": tuple(map(float, parts))},
+        {"slide": slides, "spacing": tuple(map(float, spacings))},
         {"roughness": ROUGHNESSES},
         {"shift": (0.0, float(T // SHIFT_SHARE))},
     ]
-    scored = list(_folds(signals, classes))
+    folds = list(_folds(signals, classes))
     best, best_score = start, -np.inf
-    for choices in tried:
-        for setting in _settings(best, {name: found for name, found in choices.items() if name not in given}):
-            widths = (start.width,) if "width" in given else WIDTHS
-            scores = sum(fold(setting, widths) for fold in scored)
+    for choices in steps:
+        for setting in _settings(best, {name: options for name, options in choices.items() if name not in values}):
+            widths = (start.width,) if "width" in values else WIDTHS
+            scores = sum(fold(setting, widths) for fold in folds)
             if np.max(scores) > best_score:
                 best_score = float(np.max(scores))
                 best = setting._replace(width=widths[int(np.argmax(scores))])
@@ -199,20 +197,20 @@ def choose_setting(signals: Array, classes: Array, given: dict[str, float]) -> W
 
 
 def _settings(start: WindowSetting, choices: Choices) -> Iterator[WindowSetting]:
-    """All settings with one of the values of each name, and the others as at the start."""
-    found: list[dict[str, float]] = [{}]
+    """The start with each combination of values of the choices."""
+    combinations: list[dict[str, float]] = [{}]
     for name, values in choices.items():
-        found = [{**one, name: value} for one in found for value in values]
-    return (start.with_values(one) for one in found)
+        combinations = [{**combination, name: value} for combination in combinations for value in values]
+    return (start.with_values(combination) for combination in combinations)
 
 
 Fold = Callable[[WindowSetting, Sequence[float]], Array]
 
 
 def _folds(signals: Array, classes: Array) -> Iterator[Fold]:
-    """Functions of a setting and widths (W,): log densities of signals that are left out, summed, for each width (W,).
+    """Functions of a setting and widths (W,): the total log density of a fold of left-out signals for each width (W,).
 
-    They look at some of the times and channels, evenly spaced.
+    They score evenly spaced times and channels.
     """
     _, T, C = signals.shape
     channels = np.unique(np.linspace(0, C - 1, min(C, MAX_SCORED_CHANNELS)).round().astype(int))
@@ -222,33 +220,41 @@ def _folds(signals: Array, classes: Array) -> Iterator[Fold]:
     largest = labels[np.argsort(-counts, kind="stable")[:MAX_SCORED_CLASSES]]
     rng, parts = np.random.default_rng(0), []
     for label in labels:
-        own = np.flatnonzero(classes == label)
-        parts.append(own[np.sort(rng.permutation(len(own))[:MAX_SCORED])])
+        members = np.flatnonzero(classes == label)
+        parts.append(members[np.sort(rng.permutation(len(members))[:MAX_SCORED])])
     for f in range(N_FOLDS):
-        left_out = np.concatenate([own[f::N_FOLDS] if len(own) >= MIN_SIGNALS else own[:0] for own in parts])
-        used = np.setdiff1d(np.concatenate(parts), left_out)
-        judged = left_out[np.isin(classes[left_out], largest)]
-        if len(judged):
-            yield _scorer(signals, classes, used, judged, points)
+        left_out = np.concatenate(
+            [members[f::N_FOLDS] if len(members) >= MIN_SIGNALS else members[:0] for members in parts]
+        )
+        kept = np.setdiff1d(np.concatenate(parts), left_out)
+        scored = left_out[np.isin(classes[left_out], largest)]
+        if len(scored):
+            yield partial(_score_fold, signals, classes, kept, scored, points)
 
 
-def _scorer(signals: Array, classes: Array, used: Array, judged: Array, points: Array) -> Fold:
-    def score(setting: WindowSetting, widths: Sequence[float]) -> Array:
-        shares = np.full(len(used), 1 / len(used))
-        groups, log_weights = kernel_groups(signals[used], shares, classes[used], setting)
-        _, T, C = signals.shape
-        windows = np.repeat(power_windows(T, setting.spacing), C, axis=1)[:, points]
-        total = np.zeros(len(widths))
-        for label in np.unique(classes[judged]):
-            values = signals[judged[classes[judged] == label]].reshape(-1, T * C)[:, points]
-            found = np.full((len(widths), len(values)), -np.inf)
-            for group, weight in zip(groups, log_weights, strict=True):
-                if classes[used][group.members[0]] == label:
-                    kernels = log_kernel_densities(group.at(points), windows, values, tuple(widths))
-                    for w, densities in enumerate(kernels):
-                        joint = np.logaddexp.reduce(weight[group.members][:, None] + densities, axis=0)
-                        found[w] = np.logaddexp(found[w], joint)
-            total += found.sum(1)
-        return total
-
-    return score
+def _score_fold(
+    signals: Array,
+    classes: Array,
+    kept: Array,
+    scored: Array,
+    points: Array,
+    setting: WindowSetting,
+    widths: Sequence[float],
+) -> Array:
+    """The total log density of the signals `scored` for each width (W,), with kernels around those in `kept`."""
+    shares = np.full(len(kept), 1 / len(kept))
+    groups, log_weights = kernel_groups(signals[kept], shares, classes[kept], setting)
+    _, T, C = signals.shape
+    windows = np.repeat(power_windows(T, setting.spacing), C, axis=1)[:, points]
+    total = np.zeros(len(widths))
+    for label in np.unique(classes[scored]):
+        values = signals[scored[classes[scored] == label]].reshape(-1, T * C)[:, points]
+        log_densities = np.full((len(widths), len(values)), -np.inf)
+        for group, weight in zip(groups, log_weights, strict=True):
+            if classes[kept][group.members[0]] == label:
+                kernels = log_kernel_densities(group.at(points), windows, values, tuple(widths))
+                for w, densities in enumerate(kernels):
+                    joint = np.logaddexp.reduce(weight[group.members][:, None] + densities, axis=0)
+                    log_densities[w] = np.logaddexp(log_densities[w], joint)
+        total += log_densities.sum(1)
+    return total

@@ -1,18 +1,18 @@
-"""Kernels around stored signals, whose noise is made of windows of stored signals: exact draws, density, conditions.
+"""The generator "windows": kernels around stored signals, whose noise consists of windows of stored signals.
 
 Each stored signal m_k of a class with mean c and covariance C has the kernel
 
     N(c + √(1 − s) (m_k − c),  s Σ),      Σ(t, u) = C(t, u) Σ_b v_b(t) v_b(u) + nugget,      Σ_b v_b(t)² = 1.
 
 A draw from N(0, Σ) is Σ_b v_b(t) Σ_j g_bj (m_j(t) − c(t)) with standard normal g: in each window along time, attention
-whose weights are random, over stretches of the stored signals at the same time. Different windows have different
-weights, so that parts of different signals are recombined; windows overlap, so that parts fit. At every time the
-variance is that of the stored signals: amplitudes are kept. One window over all time and s = 1 is a Gaussian process;
-s near 0 recalls stored signals. The law is a Gaussian mixture, so that draws and conditions are exact.
+with random weights over the stretches of the stored signals at the same time. Windows have different weights, so that
+stretches of different signals are recombined, and overlap, so that stretches fit together. At every time, the variance
+is that of the stored signals. One window over all time and s = 1 is a Gaussian process; s near 0 recalls stored
+signals. The distribution is a Gaussian mixture, so draws, densities and conditions are exact.
 
-Where signals behave alike at all times, C may also count them some points earlier and later, with the variance of every
-point unchanged; and white noise, which windows cannot recombine, is drawn as such (nugget). Signals may be aligned
-first: kernels then stand on each signal at each shift of its class.
+If signals behave alike at all times, C may also include the signals some points earlier and later, with the variance
+of every point unchanged. White noise, which windows cannot recombine, is drawn separately (nugget). If signals are
+aligned first, there is a kernel around each signal at each shift of its class.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from ...generator import NO_DENSITY, Description, Generated, few_sources
 from ...stratified import stratified
 
 ROWS = 32
-"""Signals that are drawn together; the last ones are filled up, so that the bits of one do not depend on the others."""
+"""Signals that are drawn together; blocks are always full, so that the bits of a signal do not depend on the others."""
 MIN_EXPLAINING, MAX_UNLIKELY = 3, 2.0
-"""Notes say where fewer signals explain a condition, or where it is less likely than any stored signal by so many nats
-for each conditioned value."""
+"""A note is given if fewer signals explain a condition, or if it is less likely than any stored signal by this many
+nats for each conditioned value."""
 MAX_CONDITIONED = 2000
-"""Values of a condition; the time to solve for them grows with the third power of their number."""
+"""Largest number of conditioned values; the time to solve for them grows with the third power of their number."""
 
 
 class WindowSetting(NamedTuple):
-    """What is chosen by the likelihood of left-out signals."""
+    """The setting that is chosen by the likelihood of left-out signals."""
 
     width: float  # s, the share of the variance that is noise
     spacing: int  # points between the centers of windows; 0 for one window over all time
-    pooled: float  # share of the noise that varies as the signals of all classes do
-    roughness: float  # variance of white noise among the noise, over that in the stored signals
+    pooled: float  # share of the noise that varies like the signals of all classes
+    roughness: float  # variance of white noise, over that in the stored signals
     shift: int  # largest shift of signals against each other, in points; 0 for none
-    slide: int  # points by which the parts that noise is made of may come from an earlier or later time
+    slide: int  # largest number of points by which noise may come from an earlier or later time
 
     def with_values(self, values: Mapping[str, float]) -> WindowSetting:
-        """The setting with other values, by name."""
-        whole = {
+        """The setting with these values, by name."""
+        changes = {
             name: round(value) if name in ("spacing", "shift", "slide") else value for name, value in values.items()
         }
-        return WindowSetting(**{**self._asdict(), **whole})
+        return WindowSetting(**{**self._asdict(), **changes})
 
     def __str__(self) -> str:
         windows = f"windows every {self.spacing} points" if self.spacing else "one window over all points"
@@ -67,30 +67,30 @@ class WindowSetting(NamedTuple):
 class KernelGroup:
     """The kernels of the signals of one class at one shift, over p = time × channels features."""
 
-    members: Array  # (k,) which of the stored signals that count
+    members: Array  # (k,) indices among the stored signals with positive weight
     signals: Array  # (k, p)
     center: Array  # (p,)
     ensemble: Array  # (M, p) differences from the center, whose squares sum to the variance
     nugget: Array  # (p,) variance of white noise
 
     def at(self, points: Array) -> KernelGroup:
-        """The same kernels of some of the features."""
-        parts = self.signals[:, points], self.center[points], self.ensemble[:, points], self.nugget[points]
-        return KernelGroup(self.members, *parts)
+        """The marginal kernels of some of the features."""
+        arrays = self.signals[:, points], self.center[points], self.ensemble[:, points], self.nugget[points]
+        return KernelGroup(self.members, *arrays)
 
     def means(self, which: Array, width: float) -> Array:
-        """Means of the kernels of signals `which` of the group: (n, p)."""
+        """Means of the kernels of members `which` of the group: (n, p)."""
         return self.center + math.sqrt(1 - width) * (self.signals[which] - self.center)
 
     def covariance(self, windows: Array) -> Array:
-        """Σ, of features with these values of the windows (B, p): (p, p)."""
-        found = (self.ensemble.T @ self.ensemble) * (windows.T @ windows)
-        found[np.diag_indices_from(found)] += self.nugget
-        return np.asarray(found)
+        """Σ of features at which the windows have these values (B, p): (p, p)."""
+        covariance = (self.ensemble.T @ self.ensemble) * (windows.T @ windows)
+        covariance[np.diag_indices_from(covariance)] += self.nugget
+        return np.asarray(covariance)
 
 
 def power_windows(n_points: int, window: int) -> Array:
-    """Windows v_b, a center every `window` points, at each point: (B, n_points). Their squares add up to one."""
+    """Windows v_b, with centers every `window` points: (B, n_points). Their squares sum to 1 at each point."""
     if window <= 0 or window >= n_points:
         return np.ones((1, n_points))
     centers = np.arange(-(-(n_points - 1) // window) + 1) * window
@@ -100,14 +100,14 @@ def power_windows(n_points: int, window: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class TimeWindowGenerator:
-    """New signals (n, T, C) from kernels around the stored ones that count, within their classes."""
+    """New signals (n, T, C) from kernels around stored signals with positive weight, within their classes."""
 
     groups: tuple[KernelGroup, ...]
-    log_weights: Array  # (G, K) of the kernel of signal k in group g; -inf where there is none
-    sources: Array  # (K,) what draws name as their source
+    log_weights: Array  # (G, K) of the kernel of signal k in group g; -inf if there is none
+    sources: Array  # (K,) indices of these signals among all stored ones
     shape: tuple[int, int]  # T, C
     setting: WindowSetting
-    searched: bool  # whether a part of the setting was chosen by a rule
+    searched: bool  # whether a value of the setting was chosen by likelihood
     notes: tuple[str, ...] = ()
     observed: tuple[Array, Array] | None = None  # positions (r,) and values (r,)
 
@@ -118,21 +118,21 @@ class TimeWindowGenerator:
 
     @cached_property
     def _spans(self) -> list[slice]:
-        """The features where each window is not zero."""
-        inside = [np.flatnonzero(one) for one in self.windows]
-        return [slice(int(one[0]), int(one[-1]) + 1) for one in inside]
+        """The span of features in which each window is not zero."""
+        inside = [np.flatnonzero(indices) for indices in self.windows]
+        return [slice(int(indices[0]), int(indices[-1]) + 1) for indices in inside]
 
     @cached_property
-    def _places(self) -> Array:
-        """Where each signal is among the members of each group: (G, K)."""
-        places = np.zeros(self.log_weights.shape, dtype=np.intp)
+    def _indices(self) -> Array:
+        """The index of each signal among the members of each group: (G, K)."""
+        indices = np.zeros(self.log_weights.shape, dtype=np.intp)
         for g, group in enumerate(self.groups):
-            places[g, group.members] = np.arange(len(group.members))
-        return places
+            indices[g, group.members] = np.arange(len(group.members))
+        return indices
 
     @cached_property
     def log_shares(self) -> Array:
-        """log of how often each stored signal is drawn around: (K,)."""
+        """log of the share of draws around each stored signal: (K,)."""
         return np.asarray(np.logaddexp.reduce(self.log_weights, axis=0))
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
@@ -145,29 +145,29 @@ class TimeWindowGenerator:
             g[k == j] = pick(cumulative[:, j], u[k == j])
         values = np.empty((n, math.prod(self.shape)))
         for i, stream in enumerate(noise.spawn(len(self.groups))):
-            own = np.flatnonzero(g == i)
-            for first in range(0, len(own), ROWS):
-                rows = own[first : first + ROWS]
-                values[rows] = self._draw(i, self._places[i, k[rows]], stream)
+            rows_of_group = np.flatnonzero(g == i)
+            for first in range(0, len(rows_of_group), ROWS):
+                rows = rows_of_group[first : first + ROWS]
+                values[rows] = self._draw(i, self._indices[i, k[rows]], stream)
         return Generated(values.reshape(n, *self.shape), self.sources[k])
 
     def _draw(self, g: int, which: Array, rng: np.random.Generator) -> Array:
-        """Up to ROWS draws around signals `which` of a group, given what is observed: (n, p)."""
+        """Up to ROWS draws around members `which` of a group, given the observation: (n, p)."""
         group, s, n = self.groups[g], self.setting.width, len(which)
         g_shape, filled = (len(self.windows), len(group.ensemble)), np.resize(which, ROWS)
         coefficients, white = np.zeros((ROWS, *g_shape)), np.zeros((ROWS, len(group.nugget)))
-        for i in range(n):  # the numbers of a signal come one after the other
+        for i in range(n):  # the random numbers of a signal are consecutive
             coefficients[i] = math.sqrt(s) * rng.standard_normal(g_shape)
             white[i] = np.sqrt(s * group.nugget) * rng.standard_normal(white.shape[1])
         x = group.means(filled, s) + white
         if self.observed is not None:
             positions, values = self.observed
             root, here, seen = self._roots[g], self.windows[:, positions], group.ensemble[:, positions]
-            found = x[:, positions] + np.einsum("nbp,bp->np", coefficients @ seen, here)
             from scipy.linalg import cho_solve
 
-            missing = cho_solve((root, True), (values - found).T).T  # root Lᵀ, of Σ at these features
-            coefficients += (missing[:, None, :] * here) @ seen.T
+            current = x[:, positions] + np.einsum("nbp,bp->np", coefficients @ seen, here)
+            solution = cho_solve((root, True), (values - current).T).T  # root Lᵀ, of Σ at these features
+            coefficients += (solution[:, None, :] * here) @ seen.T
         for b, span in enumerate(self._spans):
             x[:, span] += self.windows[b, span] * (coefficients[:, b] @ group.ensemble[:, span])
         if self.observed is not None:
@@ -184,15 +184,15 @@ class TimeWindowGenerator:
     def condition(self, observation: tuple[Array, Array]) -> TimeWindowGenerator:
         """The generator given that the features at positions t·C + c (r,) have these values (r,), exactly."""
         if self.observed is not None:
-            raise ValueError("this law is conditioned already: pass all conditions at once.")
-        positions, values = (np.asarray(part) for part in observation)
+            raise ValueError("the generator is conditioned already: pass all conditions at once.")
+        positions, values = map(np.asarray, observation)
         if len(positions) > MAX_CONDITIONED:
             rule = f"a condition may name at most {MAX_CONDITIONED:,} values of a signal"
             raise ValueError(f"{rule}; got {len(positions):,}. Condition on a shorter stretch of time.")
         joint = self.log_weights + self.log_kernels(positions, values[None])[:, :, 0]
         total = float(np.logaddexp.reduce(joint, axis=None))
-        given = replace(self, observed=(positions, values), log_weights=joint - total)
-        return replace(given, notes=(*self.notes, *self._notes_on(given, positions, total)))
+        conditioned = replace(self, observed=(positions, values), log_weights=joint - total)
+        return replace(conditioned, notes=(*self.notes, *self._notes_on(conditioned, positions, total)))
 
     def log_kernels(self, positions: Array, values: Array) -> Array:
         """log density of values (n, r) of the features at positions (r,) under each kernel: (G, K, n); -inf for none.
@@ -202,30 +202,32 @@ class TimeWindowGenerator:
         out = np.full((*self.log_weights.shape, len(values)), -np.inf)
         for g, group in enumerate(self.groups):
             here = group.at(positions)
-            [found] = log_kernel_densities(here, self.windows[:, positions], values, (self.setting.width,))
-            out[g, group.members] = found
+            [densities] = log_kernel_densities(here, self.windows[:, positions], values, (self.setting.width,))
+            out[g, group.members] = densities
         return out
 
     def log_density(self, arrays: Array) -> Array:
-        """log density of signals (n, T, C), normalized; (n,). Without a condition."""
+        """Normalized log density of signals (n, T, C), without a condition: (n,)."""
         if self.observed is not None:
             raise ValueError(NO_DENSITY)
         values = np.asarray(arrays, dtype=np.float64).reshape(len(arrays), -1)
         kernels = self.log_kernels(np.arange(values.shape[1]), values)
         return np.asarray(np.logaddexp.reduce(self.log_weights[:, :, None] + kernels, axis=(0, 1)))
 
-    def _notes_on(self, given: TimeWindowGenerator, positions: Array, log_likelihood: float) -> Iterator[str]:
+    def _notes_on(self, conditioned: TimeWindowGenerator, positions: Array, log_likelihood: float) -> Iterator[str]:
         """Notes on a condition at positions (r,), whose values have this log density before it."""
         stored = np.concatenate([group.at(positions).signals for group in self.groups])
-        usual = np.logaddexp.reduce(self.log_weights[:, :, None] + self.log_kernels(positions, stored), axis=(0, 1))
-        if log_likelihood < float(usual.min()) - MAX_UNLIKELY * len(positions):
-            yield "the conditioned values are unlike anything stored: draws extrapolate"
-        n_explaining = perplexity(given.log_shares)
+        log_densities = np.logaddexp.reduce(
+            self.log_weights[:, :, None] + self.log_kernels(positions, stored), axis=(0, 1)
+        )
+        if log_likelihood < float(log_densities.min()) - MAX_UNLIKELY * len(positions):
+            yield "the conditioned values are unlike all stored signals, so draws extrapolate"
+        n_explaining = perplexity(conditioned.log_shares)
         if n_explaining < MIN_EXPLAINING and len(self.sources) >= 2 * MIN_EXPLAINING:
             yield few_sources(n_explaining, "signal")
 
     def describe(self) -> Description:
-        """The windows, the width of the kernels and how they were chosen."""
+        """The setting, and how it was chosen."""
         rule = "chosen by the likelihood of left-out signals" if self.searched else "as given"
         return Description("windows", f"{self.setting} ({rule})", self.notes, resolved=self.setting._asdict())
 
@@ -244,5 +246,5 @@ def log_kernel_densities(
     constant = -float(np.log(np.diag(root)).sum()) - len(root) / 2 * math.log(2 * math.pi)
     squares, products = np.square(m).sum(0)[:, None], m.T @ x
     for s in widths:
-        away = (1 - s) * squares - 2 * math.sqrt(1 - s) * products + np.square(x).sum(0)
-        yield constant - len(root) / 2 * math.log(s) - away / (2 * s)
+        distances = (1 - s) * squares - 2 * math.sqrt(1 - s) * products + np.square(x).sum(0)
+        yield constant - len(root) / 2 * math.log(s) - distances / (2 * s)

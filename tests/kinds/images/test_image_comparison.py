@@ -1,4 +1,4 @@
-"""Features that distances between pictures are measured in."""
+"""Features that distances between images are measured in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bars(K=70, seed=0):
 
 
 def brightness(images):
-    """The mean level of pictures, times a hundred."""
+    """The mean level of images, times a hundred."""
     return 100 * images.mean((1, 2))
 
 
@@ -68,10 +68,10 @@ def test_pixels_are_compared_without_features_and_batches_do_not_matter():
 @pytest.mark.parametrize(
     ("features", "found"),
     [
-        (lambda images: images.mean((1, 2, 3)), "float32 of shape (64,) for 64 pictures"),
-        (lambda images: images[:1, :, 0, 0], "float32 of shape (1, 12) for 64 pictures"),
-        (lambda images: images.reshape(len(images), -1)[:, :0], "float32 of shape (64, 0) for 64 pictures"),
-        (lambda images: np.full((len(images), 2), "a"), "<U1 of shape (64, 2) for 64 pictures"),
+        (lambda images: images.mean((1, 2, 3)), "float32 of shape (64,) for 64 images"),
+        (lambda images: images[:1, :, 0, 0], "float32 of shape (1, 12) for 64 images"),
+        (lambda images: images.reshape(len(images), -1)[:, :0], "float32 of shape (64, 0) for 64 images"),
+        (lambda images: np.full((len(images), 2), "a"), "<U1 of shape (64, 2) for 64 images"),
         (lambda images: np.where(np.arange(2) > 0, np.nan, brightness(images)), "NaN or infinity"),
     ],
     ids=["flat", "too few", "none", "texts", "NaN"],
@@ -82,7 +82,7 @@ def test_features_that_are_no_rows_of_numbers_are_an_error(features, found):
 
 
 def test_features_must_be_a_function():
-    with pytest.raises(TypeError, match=r"features must be a function of pictures .* or a torch module; got str"):
+    with pytest.raises(TypeError, match=r"features must be a function of images .* or a torch module; got str"):
         sa.fit(bars(), features="resnet18").sample(1)
 
 
