@@ -17,9 +17,9 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.html import Html, joined, number, picture, png, tag
+from ..._backend.html import Html, img, join, number, png, tag
 from ...core.metrics import frechet_diagonal
-from ...core.neighbors import evenly, nearest_rows
+from ...core.neighbors import nearest_rows, spaced_indices
 from ...storage.blockwise import slices
 from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..delimited.formulas import LINE_END, RowLines, as_text
@@ -141,7 +141,7 @@ def contact_sheet(images: Array) -> Array:
 def compare_pictures(codec: ImageCodec, items: Array) -> Comparison:
     """Figures and regions of new pictures (n, h, w[, 3]) beside those of the stored ones."""
     new, stored, labels = np.asarray(items), codec.stored, codec.labels
-    some = new[evenly(len(new), max(MAX_ENTRIES // stored[0].size, 2))]
+    some = new[spaced_indices(len(new), max(MAX_ENTRIES // stored[0].size, 2))]
     known = {image.tobytes() for image in stored}
     copies = sum(image.tobytes() in known for image in new) / len(new)
     brighter, edges = float(some.mean() - stored.mean()), _sharpness(stored)
@@ -177,11 +177,11 @@ def picture_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
     levels, cards = ShownLevels.of(codec.stored), []
     for i, k in enumerate(shown.nearest):
         pair = levels.stretched(shown.items[i]), levels.stretched(codec.stored[k])
-        new = picture(png(picture_png(pair[0])), f"new picture {shown.numbers[i] + 1}")
-        stored = picture(png(picture_png(pair[1])), f"stored picture {codec.ids[k]}")
+        new = img(png(picture_png(pair[0])), f"new picture {shown.numbers[i] + 1}")
+        stored = img(png(picture_png(pair[1])), f"stored picture {codec.ids[k]}")
         both = [new, stored]
         if shown.with_differences:
-            both.append(picture(png(_difference(*pair)), "where they differ", class_="heat"))
+            both.append(img(png(_difference(*pair)), "where they differ", class_="heat"))
         novelty = f" · novelty {number(float(shown.novelty[i]), 2)} · beside "
         beside = stored_name(codec.ids, codec.labels, int(k))
         caption = tag("figcaption", tag("b", f"{shown.numbers[i] + 1:,}"), novelty, beside)
@@ -197,7 +197,7 @@ def picture_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
         about = "New, nearest stored, and where they differ."
     if levels.is_narrow:
         about += f" Levels {levels.low} to {levels.high} are shown as black to white."
-    return joined([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])
+    return join([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])
 
 
 def _difference(new: Array, stored: Array) -> bytes:
