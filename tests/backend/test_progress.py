@@ -80,7 +80,7 @@ def test_the_time_that_is_left_does_not_grow_while_nothing_is_done(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(_progress.time, "perf_counter", lambda: now[0])
     progress = Progress(6, "drawing")
-    assert progress._line(50.0) == "drawing: 0 of 6 (0 %)"
+    assert progress._line(50.0) == "drawing: 0 of 6, 50 s so far"
     now[0] = 200.0
     progress.update(2)
     left = [progress._line(seconds).split("about ")[1] for seconds in (200.0, 240.0, 290.0, 310.0, 500.0)]

@@ -77,8 +77,10 @@ class Progress:
         self._bar.update(self._bar.task_ids[0], completed=self.done)
 
     def _line(self, seconds: float) -> str:
-        left = f", about {duration(self._left(seconds))} left" if self.done else ""
-        return f"{self.label}: {self.done:,} of {self.total:,} ({100 * self.done / max(self.total, 1):.0f} %){left}"
+        if not self.done:  # nothing says yet how long the rest takes
+            return f"{self.label}: 0 of {self.total:,}, {duration(seconds)} so far"
+        share, left = 100 * self.done / max(self.total, 1), duration(self._left(seconds))
+        return f"{self.label}: {self.done:,} of {self.total:,} ({share:.0f} %), about {left} left"
 
     def _left(self, seconds: float) -> float:
         """Seconds that the rest will take, if each item takes as long as the items that are done.

@@ -1,5 +1,6 @@
 """Images: reading, levels, conditioned pixels, both generators, and files that are written."""
 
+import csv
 import io
 import json
 import os
@@ -1181,3 +1182,12 @@ def test_four_hundred_faces_are_decoded_exactly_and_stay_sharp():
     assert value(sharp, "sharpness") == pytest.approx(1.12, abs=0.05)
     white = hopfield(codec.stored[:100], novelty=0.3, variance=None, whiten=False)
     assert value(KIND.measures.compare(white.codec, white.sample(300, rng=0)), "sharpness") > 3
+
+
+def test_a_line_end_in_a_name_begins_no_row_of_the_table(tmp_path):
+    codec = codec_of(blobs(), ids=[f"\r=cmd{i}" for i in range(20)])
+    (tmp_path / "new").mkdir()
+    write(codec, tmp_path / "new", "png", blobs(3))
+    with (tmp_path / "new" / "samples.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert [row[:2] for row in rows[:3]] == [["number", "nearest"], ["1", "'\r=cmd0"], ["2", "'\r=cmd1"]]

@@ -73,6 +73,21 @@ def test_safe_files_are_read_back_as_they_were(source, tmp_path):
     assert "=name" in pd.read_parquet(tmp_path / "new.parquet")
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_line_end_within_a_cell_begins_no_row(tmp_path, newline):
+    """A spreadsheet would run the second line of the cell, which an apostrophe before the first one does not stop."""
+    cells = ["a\r=1+1", "\r=1+1", "b\n=1+1", "c"]
+    frame = pd.DataFrame({"remark": cells * 10, "x": range(40)})
+    frame.to_csv(tmp_path / "a.csv", index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator=newline)
+    synth = sa.fit(tmp_path / "a.csv", safe_csv=True)
+    synth.write(tmp_path / "new.csv", 60, rng=0)
+    with (tmp_path / "new.csv").open(newline="") as file:
+        names, *rows = csv.reader(file)
+    assert (names, len(rows)) == (["remark", "x"], 60)
+    assert {remark for remark, _ in rows} == {"a\r=1+1", "'\r=1+1", "b\n=1+1", "c"}
+    assert (tmp_path / "new.csv").read_bytes().endswith(newline.encode())
+
+
 def test_apostrophes_are_taken_from_formulas_alone():
     cells = pd.Series(["'=1+1", "'tis", "=2", "'", None], dtype="object")
     frame = pd.DataFrame({"'=name": cells, "=n": np.arange(5, dtype="float32"), "'other": cells})

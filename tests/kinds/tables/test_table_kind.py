@@ -53,6 +53,15 @@ def test_a_table_with_dates_notes_that_it_may_be_a_history(tmp_path):
     assert not any("price history" in note for note in sa.fit(write_table(path)).notes)
 
 
+def test_a_matrix_whose_columns_have_length_one_may_be_the_memories_of_the_paper():
+    columns = np.random.default_rng(0).normal(size=(30, 8))
+    memories = columns / np.linalg.norm(columns, axis=0)
+    for array, is_noted in ((memories, True), (columns, False), (memories.T, False)):
+        notes = sa.fit(array, trial=False).codec.notes
+        assert any("memories of the paper have. If the array is d × K, pass" in note for note in notes) == is_noted
+    assert sa.fit(memories, transpose=True, trial=False).codec.stored.shape == (8, 30)
+
+
 def test_a_table_whose_consecutive_rows_are_alike_notes_that_it_may_be_a_recording(tmp_path):
     rng, time = np.random.default_rng(0), np.arange(300)
     wave = (np.sin(time / 7) + rng.normal(0, 0.1, 300)).round(3)

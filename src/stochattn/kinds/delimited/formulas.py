@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TextIO
 
 from .. import lazy_pandas as pd
 from ..options import listed
@@ -12,8 +13,21 @@ from .numbers import NUMBER
 NO_FORMULA = re.compile(rf"[-+]+|{NUMBER}\s*%?")
 """Texts with a sign in front that spreadsheets read as a text or as a number."""
 BEGINNINGS = frozenset("=+-@＝＋－＠\t\r\n")  # also in full width, which spreadsheets of East Asia read alike
+LINE_END = "\r\n"
+"""With this line end, `csv` quotes cells that hold either character; with another one, not before Python 3.13."""
 APOSTROPHE = "'"
 """In front of a cell, it tells a spreadsheet that the rest is a text."""
+
+
+class RowLines:
+    """Where rows go that are written with the line end `LINE_END`: to `destination`, with the line end `newline`."""
+
+    def __init__(self, destination: TextIO, newline: str = "\n") -> None:
+        self.destination, self.newline = destination, newline
+
+    def write(self, row: str) -> int:
+        """Write the text of a row."""
+        return self.destination.write(row.removesuffix(LINE_END) + self.newline)
 
 
 def is_formula(cell: object) -> bool:

@@ -22,7 +22,7 @@ from ...core.metrics import frechet_diagonal
 from ...core.neighbors import nearest_rows, spaced_indices
 from ...storage.blockwise import slices
 from .. import Batch, Comparison, Measure, Part, Settings, Values
-from ..delimited.formulas import as_text
+from ..delimited.formulas import LINE_END, RowLines, as_text
 from ..gallery import GalleryItems, stored_name
 from .codec import NEW_NAME, TABLE, ImageCodec
 
@@ -77,7 +77,7 @@ class FolderWriter:
     def __init__(self, folder: Path, codec: ImageCodec, settings: Settings) -> None:
         self._folder, self._codec, self._about = folder, codec, json.dumps(settings._asdict(), sort_keys=True)
         self._table = (folder / TABLE).open("w", encoding="utf-8", newline="")
-        self._rows = csv.writer(self._table, lineterminator="\n")
+        self._rows = csv.writer(RowLines(self._table), lineterminator=LINE_END)
 
     def write(self, batch: Batch) -> None:
         ids, labels = self._codec.ids, self._codec.labels

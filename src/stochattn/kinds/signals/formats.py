@@ -23,7 +23,7 @@ from ..._backend.arrays import Array
 from .. import InputError
 from .. import lazy_pandas as pd
 from ..comparison import rows_are_smooth
-from ..delimited.formulas import as_text, from_text
+from ..delimited.formulas import LINE_END, RowLines, as_text, from_text
 from ..delimited.reading import read_texts
 from .codec import RawSignals, SignalCodec
 from .description import WAV_EXTENSIONS
@@ -420,7 +420,7 @@ class WavWriter:
                 out.writeframes(self._bytes(signal))
         if classes is not None:
             with (self._folder / TABLE).open("a", encoding="utf-8", newline="") as table:
-                rows = csv.writer(table, lineterminator="\n")
+                rows = csv.writer(RowLines(table), lineterminator=LINE_END)
                 rows.writerows([HEADER] if first == 0 else [])
                 rows.writerows([f"new-{first + i + 1:06d}.wav", as_text(label)] for i, label in enumerate(classes))
 

@@ -22,7 +22,7 @@ from ..._backend.state import Plain
 from .. import lazy_pandas as pd
 from ..codec import Batch
 from ..delimited.cells import Style
-from ..delimited.formulas import as_text
+from ..delimited.formulas import LINE_END, RowLines, as_text
 from ..options import InputError
 from .columns.cells import Cells
 from .columns.columns import MAX_EXACT, Column, in_notation
@@ -106,13 +106,16 @@ class DelimitedWriter(TableWriter):
             if name in style.codes and frame[name].isna().any():
                 cells = frame[[name]].to_csv(header=False, na_rep=style.codes[name], **common)
                 frame[name] = [row[0] for row in csv.reader(io.StringIO(cells, newline=""))]
-        layout = {"sep": style.delimiter, "na_rep": style.missing, "lineterminator": style.newline, **common}
+        layout = {"sep": style.delimiter, "na_rep": style.missing, "lineterminator": LINE_END, **common}
         names = [as_text(name) if name in self.quoted else name for name in frame.columns]
-        text = frame.to_csv(header=names if style.header and not self.begun else False, **layout)
+        text = io.StringIO(newline="")
+        frame.to_csv(
+            RowLines(text, style.newline), header=names if style.header and not self.begun else False, **layout
+        )
         encoding = style.encoding
         if self.begun:  # a mark at the beginning belongs before the first block only
             encoding = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(encoding, encoding)
-        self.stream.write(text.encode(encoding, errors="replace"))
+        self.stream.write(text.getvalue().encode(encoding, errors="replace"))
         self.begun = True
 
 
