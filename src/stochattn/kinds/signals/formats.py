@@ -14,6 +14,7 @@ import csv
 import io
 import re
 import wave
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -265,6 +266,9 @@ def read_ts(path: Path) -> Found:
             )
     signals = [np.array(values, dtype=np.float64) for values, _ in rows]
     labels = tuple(label for _, label in rows) if labelled else None
+    if labels is not None and "classlabel" not in header and min(Counter(labels).values()) == 1:
+        labels = None  # numbers to predict, most of them different
+        notes.append("the last number of each line is a @targetLabel that differs between signals, and is left out")
     ids, channels = (tuple(str(i + 1) for i in range(n)) for n in (len(rows), len(first)))
     empty = Found(np.empty(0), ids, channels, labels, tuple(notes), flat=len(first) == 1)
     return empty.with_signals(signals)
