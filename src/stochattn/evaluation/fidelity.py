@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._backend.arrays import Array
-from ..core.neighbors import evenly
+from ..core.neighbors import spaced_indices
 from ..kinds import comparison
 from ..kinds.codec import Codec, Items
 from ..kinds.comparison import MAX_PREDICTORS, two_sample_accuracy
@@ -174,10 +174,10 @@ def relations(new: Array, stored: Array, held_out: Array, part_of: Array) -> Rel
     spaced parts stand for all; the others are NaN. A model of fewer vectors predicts worse, whatever made them, so at
     most as many stored ones are used as there are new ones.
     """
-    stored = stored[evenly(len(stored), len(new))]
+    stored = stored[spaced_indices(len(stored), len(new))]
     n_parts = int(part_of.max()) + 1
     widest = int(np.bincount(part_of).max())
-    chosen = evenly(n_parts, max(MAX_RELATED // widest, 2))
+    chosen = spaced_indices(n_parts, max(MAX_RELATED // widest, 2))
     vary = (np.ptp(stored, axis=0) > 0) & (np.ptp(held_out, axis=0) > 0)  # a deviation may be above 0 by rounding
     columns = np.flatnonzero(np.isin(part_of, chosen) & vary)
     own = part_of[columns]
@@ -207,7 +207,7 @@ def _explained(train: Array, real: Array, part_of: Array, shrinkage: float) -> d
         errors = np.linalg.solve(precision[own[:, :, None], own[:, None]], weighted[own])
         spread = np.square(centred.T[own] - centred.mean(0)[own][..., None]).mean((1, 2))
         shares = 1 - np.square(errors).mean((1, 2)) / spread
-        found |= dict(zip(part_of[own[:, 0]].tolist(), shares, strict=True))  # equivalent: as many of both
+        found |= dict(zip(part_of[own[:, 0]].tolist(), shares, strict=True))
     return found
 
 
@@ -222,7 +222,7 @@ def _inverse(rows: Array, ridge: Array) -> Array:
 def predictors(kind: AnyKind, codec: Codec, items: Items) -> Array:
     """The features (n, p) that may predict the class; evenly spaced ones where there are many."""
     features = kind.predictors(codec, items)
-    return features[:, evenly(features.shape[1], MAX_PREDICTORS)]
+    return features[:, spaced_indices(features.shape[1], MAX_PREDICTORS)]
 
 
 class Judged(NamedTuple):

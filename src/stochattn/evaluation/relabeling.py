@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from .._backend.arrays import Array
-from ..core.neighbors import evenly, nearest_distances
+from ..core.neighbors import nearest_distances, spaced_indices
 from ..kinds.codec import Codec, Items
 from ..kinds.comparison import correlations
 from ..kinds.kind import AnyKind
@@ -46,14 +46,14 @@ class Relabeling:
     def _vectors(self) -> tuple[Array, Array, int] | None:
         """All items as vectors (n, p), the part of each feature, and how many are stored; None if that is unknown."""
         codec = self.codec
-        stored, new = (codec.take(items, evenly(len(items), MAX_ITEMS)) for items in (self.stored, self.new))
+        stored, new = (codec.take(items, spaced_indices(len(items), MAX_ITEMS)) for items in (self.stored, self.new))
         pool = codec.join([stored, new])
         with suppress(ValueError):  # new items may have values that stored ones rule out, such as fractions
             codec = codec.refit(pool)  # scales of the stored items alone would tell them from the others
         vectors, part_of = self.kind.comparable(codec, pool), self.kind.parts(codec)[1]
         if len(vectors) != len(pool):  # several vectors per item, such as the days of windows, are not independent
             return None
-        chosen = np.isin(part_of, evenly(int(part_of.max()) + 1, MAX_FEATURES))
+        chosen = np.isin(part_of, spaced_indices(int(part_of.max()) + 1, MAX_FEATURES))
         return vectors[:, chosen], np.unique(part_of[chosen], return_inverse=True)[1], len(stored)
 
     def explains(self, name: str) -> bool:
@@ -71,7 +71,7 @@ class Relabeling:
     def explains_measure(self, name: str) -> bool:
         """Likewise of a measure of the kind, in its distance from the ideal one."""
         codec = self.codec
-        stored, new = (codec.take(items, evenly(len(items), MAX_MEASURED)) for items in (self.stored, self.new))
+        stored, new = (codec.take(items, spaced_indices(len(items), MAX_MEASURED)) for items in (self.stored, self.new))
         pool = codec.join([stored, new])
 
         def difference(stored: Array, new: Array) -> float:
@@ -90,8 +90,8 @@ class Relabeling:
         if self.classes is None:
             return False
         codec, (of_stored, of_new) = self.codec, self.classes
-        stored, new = evenly(len(of_stored), MAX_MEASURED), evenly(len(of_new), MAX_MEASURED)
-        of_class = evenly(len(self.new), len(of_new))  # the new items whose classes these are
+        stored, new = spaced_indices(len(of_stored), MAX_MEASURED), spaced_indices(len(of_new), MAX_MEASURED)
+        of_class = spaced_indices(len(self.new), len(of_new))  # the new items whose classes these are
         pool = codec.join([codec.take(self.stored, stored), codec.take(self.new, of_class[new])])
         features, classes = predictors(self.kind, codec, pool), np.concatenate([of_stored[stored], of_new[new]])
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.console import Progress, quietly
-from .._backend.products import single_threaded
+from .._backend.console import Progress, hide_warnings
+from .._backend.products import limit_to_one_thread
 from ..core.metrics import cosine_novelty, diversity
-from ..core.neighbors import evenly, nearest_distances
+from ..core.neighbors import nearest_distances, spaced_indices
 from ..evaluation.inspection import CHANCE, Mode, RoundTripLoss, categories, chance_of, modes, round_trip_loss
 from ..evaluation.relabeling import Relabeling, chance_explains_copies, chance_explains_repeats, repeats
 from ..evaluation.split_half import SplitHalfResult, n_features, number_of_splits, split_half_validation
@@ -27,7 +27,7 @@ from ..synthesizer.drawing import LIBRARY
 from ..synthesizer.synthesizer import Synthesizer
 
 MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications that comparing them may take
-MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50  # equivalent: limits of the time of comparing
+MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50
 MAX_SWAPPED = 12  # of the parts that differ most, those whose values may be swapped
 BLOCK_ENTRIES = 2**23  # features that are computed at a time
 
@@ -211,7 +211,7 @@ def measure(
         bar.update(2)
         done, classes = itertools.count(3), _classes(synth, measured, nearest)
         if labels is not None and classes is not None:
-            classes = Classes(classes.stored, np.asarray(labels)[evenly(n, len(rows))])
+            classes = Classes(classes.stored, np.asarray(labels)[spaced_indices(n, len(rows))])
         says_classes = classes is not None and (kind.items_have_labels or labels is not None)
         given = synth, n, seed, lambda: bar.update(next(done))
         validate = partial(split_half_validation, *given, quick=quick, n_jobs=n_jobs)
@@ -252,7 +252,7 @@ def measure(
 @contextmanager
 def _as_measured() -> Iterator[None]:
     """Without warnings, and with the same bits on any machine. Three items have no correlations: a dash says so."""
-    with single_threaded(LIBRARY), quietly(), np.errstate(all="ignore"):
+    with limit_to_one_thread(LIBRARY), hide_warnings(), np.errstate(all="ignore"):
         yield
 
 
@@ -260,18 +260,18 @@ def _measured(synth: Synthesizer, items: Items) -> tuple[Items, Array]:
     """As many of the items as can be measured in reasonable time, and these as rows."""
     codec, p, d = synth.codec, n_features(synth.codec), synth.stored_rows.shape[1]
     n_affordable = int(min(max(MAX_WORK / (p * d + codec.K * (p + d)), MIN_MEASURED), MAX_MEASURED))
-    some = codec.take(items, evenly(len(items), n_affordable))
-    size = max(BLOCK_ENTRIES // p, 1)  # equivalent: of blocks, because features may take eight times the memory
+    some = codec.take(items, spaced_indices(len(items), n_affordable))
+    size = max(BLOCK_ENTRIES // p, 1)
     blocks = np.split(np.arange(len(some)), range(size, len(some), size))
     return some, np.concatenate([synth.rows(codec.take(some, block)) for block in blocks])
 
 
 def _repeats(codec: Codec, kept: Array, items: Items, seed: int) -> Repeats:
-    stored = codec.take(codec.stored, kept[evenly(len(kept), MAX_MEASURED)])
+    stored = codec.take(codec.stored, kept[spaced_indices(len(kept), MAX_MEASURED)])
     before, after = (
         [row.tobytes() for row in np.ascontiguousarray(codec.features(some) + 0.0)] for some in (stored, items)
     )
-    after = [after[k] for k in evenly(len(after), len(before))]  # the more items, the more of them repeat
+    after = [after[k] for k in spaced_indices(len(after), len(before))]  # the more items, the more of them repeat
     shares = repeats(before), repeats(after)
     by_chance = shares[1] <= shares[0] or chance_explains_repeats(before, after, seed)
     return Repeats(*shares, by_chance, chance_explains_copies(before, after, seed))
@@ -291,7 +291,7 @@ def _classes(synth: Synthesizer, items: Items, nearest: Array) -> Classes | None
 def _comparisons(synth: Synthesizer, items: Items, n_values: int, seed: int) -> tuple[int, Comparison, Comparison]:
     """How many of the items are compared by their parts, and these and as many resampled ones against the stored."""
     codec, n = synth.codec, min(MAX_COMPARED, max(MAX_COMPARED_VALUES // max(n_values, 1), MIN_COMPARED))
-    compared = codec.take(items, evenly(len(items), n))
+    compared = codec.take(items, spaced_indices(len(items), n))
     drawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))
     both = compared, codec.take(codec.stored, drawn)
     return len(compared), *(synth.kind.compare(codec, some) for some in both)  # type: ignore[return-value]
@@ -308,7 +308,7 @@ def closeness_among_stored(stored: Array, stored_rows: Array, max_items: int) ->
     if len(stored_rows) < 2:
         return Closeness(np.empty(0), np.empty(0))
     distances = distances_among(stored, max_items)
-    own = evenly(len(stored_rows), max_items)
+    own = spaced_indices(len(stored_rows), max_items)
     return Closeness(distances, cosine_novelty(stored_rows[own], stored_rows, own))
 
 
