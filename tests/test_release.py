@@ -74,6 +74,19 @@ def test_workflows_and_the_script_of_ci_call_the_same_targets():
     assert {"test", "wheel", "release-files", "dist", "docs"} <= called
 
 
+MENDED = {"Pillow": (13,), "torch": (2, 10)}
+"""The first releases without a published advisory, of what this library opens files with: OSV, CVE-2026-24747."""
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_releases_with_published_advisories_are_not_allowed(name):
+    texts = [*PROJECT["project"]["dependencies"], *(text for extra in EXTRAS.values() for text in extra)]
+    floors = [re.match(rf"{name}>=([\d.]+)$", text) for text in texts]
+    found = [tuple(map(int, floor[1].split("."))) for floor in floors if floor]
+    assert found
+    assert min(found) >= MENDED[name]
+
+
 def test_other_releases_of_transformers_run_tests_that_exist():
     assert all(path.is_file() for path in transformers_versions.FILES)
 

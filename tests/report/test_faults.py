@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import stochattn as sa
-from stochattn.evaluation.fidelity import PARTS
+from stochattn.evaluation.fidelity import PARTS, TRAINING
 from stochattn.evaluation.relabeling import DIFFERENCES, Relabeling
 from stochattn.kinds import Batch, Settings
 from stochattn.kinds.registry import read_labels
@@ -221,6 +221,22 @@ def test_divisions_do_not_explain_faults():
     assert "relations" not in unrelated
     stored = related(np.random.default_rng([0, 0]))
     assert "nearness" not in explained(lambda rng: stored + 0.001 * rng.normal(size=stored.shape), 0)
+
+
+def test_divisions_explain_classes_of_real_items_and_not_permuted_ones():
+    """Items of classes that overlap train a classifier a little worse by chance, and permuted ones much worse."""
+    explained = np.zeros((2, 6), dtype=bool)
+    for seed in range(6):
+        rng = np.random.default_rng([4, seed])
+        classes = rng.integers(2, size=(2, 100))
+        stored, new = (pd.DataFrame(rng.normal(size=(100, 3)) + 1.5 * of[:, None]).add_prefix("x") for of in classes)
+        labels = np.array(["low", "high"])[classes]
+        codec = sa.fit(stored.assign(group=labels[0]), "table", label="group").codec
+        for i, of_new in enumerate((labels[1], rng.permutation(labels[1]))):
+            pair = (codec.stored, new.assign(group=of_new))
+            explained[i, seed] = Relabeling(KIND, codec, *pair, seed, classes=(labels[0], of_new)).explains(TRAINING)
+    assert explained[0].sum() >= 5  # the null: one of 40 is not explained
+    assert explained[1].sum() <= 1  # the power
 
 
 def test_a_measure_of_signals_is_explained_by_divisions_where_they_are_real():

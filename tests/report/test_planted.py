@@ -75,7 +75,7 @@ def forests_of_halves_are_trained_once(known, monkeypatch):
         return call
 
     monkeypatch.setattr(comparison, "N_TREES", N_TREES)
-    for name in ("two_sample_accuracy", "_classifier"):
+    for name in ("two_sample_accuracy", "classifier"):
         monkeypatch.setattr(fidelity, name, remembered(getattr(fidelity, name)))
 
 

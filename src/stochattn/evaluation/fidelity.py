@@ -86,7 +86,7 @@ def fidelity(
         distinguished, by_chance = (two_sample_accuracy(real, some) for some in (drawn, fitted))
         scores[TWO_SAMPLE] = Score(distinguished, by_chance, worst=1.0)
     if classify and new.labels is not None and stored.labels is not None and held_out.labels is not None:
-        first, second, third = (_predictors(kind, codec, one.items) for one in (new, stored, held_out))
+        first, second, third = (predictors(kind, codec, one.items) for one in (new, stored, held_out))
         scores |= class_scores((first, new.labels), (second, stored.labels), (third, held_out.labels), rng)
     names, part_of = kind.measures.parts(codec)
     by_name = [dict(zip(names, shares, strict=True)) for shares in relations(drawn, fitted, real, part_of)]
@@ -128,7 +128,7 @@ def class_scores(new: Class, stored: Class, held_out: Class, rng: np.random.Gene
     if not len(new[1]):
         return {name: Score(0.0, 1.0, 0.0) for name in (TRAINING, AGREEMENT)}  # no new item is of a known class
     most = max(float((held_out[1] == name).mean()) for name in classes)  # the accuracy of always naming one class
-    from_new, from_stored, from_held_out = map(_classifier, (new, stored, held_out))
+    from_new, from_stored, from_held_out = map(classifier, (new, stored, held_out))
 
     def accuracy(predict: Callable[[Array], Array], on: Class) -> float:
         return float((predict(on[0]) == on[1]).mean())
@@ -141,7 +141,8 @@ def class_scores(new: Class, stored: Class, held_out: Class, rng: np.random.Gene
     }
 
 
-def _classifier(train: Class) -> Callable[[Array], Array]:
+def classifier(train: Class) -> Callable[[Array], Array]:
+    """A forest that names the class of rows (n, p), trained on features and classes."""
     from sklearn.ensemble import ExtraTreesClassifier
 
     found = ExtraTreesClassifier(comparison.N_TREES, random_state=0).fit(*train).predict
@@ -218,7 +219,7 @@ def _inverse(rows: Array, ridge: Array) -> Array:
     return np.diag(1 / ridge) - scaled.T @ np.linalg.solve(np.eye(len(rows)) + scaled @ rows.T, scaled)
 
 
-def _predictors(kind: AnyKind, codec: Codec, items: Items) -> Array:
+def predictors(kind: AnyKind, codec: Codec, items: Items) -> Array:
     """The features (n, p) that may predict the class; evenly spaced ones where there are many."""
     features = kind.measures.predictors(codec, items)
     return features[:, spaced_indices(features.shape[1], MAX_PREDICTORS)]

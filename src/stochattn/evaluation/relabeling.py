@@ -19,9 +19,10 @@ from ..core.neighbors import nearest_distances, spaced_indices
 from ..kinds.codec import Codec, Items
 from ..kinds.comparison import correlations
 from ..kinds.kind import AnyKind
-from .fidelity import PARTS, TAILS, log_tails, relations
+from .fidelity import PARTS, TAILS, TRAINING, classifier, log_tails, predictors, relations
 
 N_DIVISIONS = 499
+N_CLASSIFIED = 39  # divisions of which a classifier is trained, which takes longer: real items fail once in 40 times
 MAX_ITEMS, MAX_FEATURES = 1000, 100  # stored and new items each, and features, that a division compares: seconds
 MAX_MEASURED = 200  # likewise, where the measures of a kind are computed
 RELATIONS, CORRELATIONS, NEARNESS = "relations", "correlation error", "nearness"
@@ -29,13 +30,17 @@ RELATIONS, CORRELATIONS, NEARNESS = "relations", "correlation error", "nearness"
 
 @dataclass(frozen=True, eq=False)
 class Relabeling:
-    """New items that were not drawn by the synthesizer under test, beside stored ones of a codec."""
+    """New items that were not drawn by the synthesizer under test, beside stored ones of a codec.
+
+    classes: those of the stored items (K,), and of an even part of the new ones, where these say their class
+    """
 
     kind: AnyKind
     codec: Codec
     stored: Items
     new: Items
     seed: int
+    classes: tuple[Array, Array] | None = None
 
     @cached_property
     def _vectors(self) -> tuple[Array, Array, int] | None:
@@ -53,6 +58,8 @@ class Relabeling:
 
     def explains(self, name: str) -> bool:
         """Whether a random division differs in this respect as much as stored and new items do."""
+        if name == TRAINING:
+            return self._explains_training()
         if self._vectors is None:
             return False
         vectors, part_of, n_stored = self._vectors
@@ -78,10 +85,33 @@ class Relabeling:
 
         return self._is_reached(difference, len(pool), len(stored))
 
-    def _is_reached(self, difference: Callable[[Array, Array], float], n: int, n_stored: int) -> bool:
+    def _explains_training(self) -> bool:
+        """Whether new items of a random division are as much worse to train a classifier on as the new ones are."""
+        if self.classes is None:
+            return False
+        codec, (of_stored, of_new) = self.codec, self.classes
+        stored, new = spaced_indices(len(of_stored), MAX_MEASURED), spaced_indices(len(of_new), MAX_MEASURED)
+        of_class = spaced_indices(len(self.new), len(of_new))  # the new items whose classes these are
+        pool = codec.join([codec.take(self.stored, stored), codec.take(self.new, of_class[new])])
+        features, classes = predictors(self.kind, codec, pool), np.concatenate([of_stored[stored], of_new[new]])
+
+        def accuracy(train: Array, held_out: Array) -> float:
+            predict = classifier((features[train], classes[train]))
+            return float((predict(features[held_out]) == classes[held_out]).mean())
+
+        def difference(stored: Array, new: Array) -> float:
+            """By how much a half of the stored items names classes of the other half better than as many new ones."""
+            halves = [stored[::2], stored[1::2]]
+            return sum(accuracy(a, b) - accuracy(new[: len(a)], b) for a, b in (halves, halves[::-1]))
+
+        return self._is_reached(difference, len(pool), len(stored), N_CLASSIFIED)
+
+    def _is_reached(
+        self, difference: Callable[[Array, Array], float], n: int, n_stored: int, n_divisions: int = N_DIVISIONS
+    ) -> bool:
         """Whether a random division of n items differs as much as that into the first ones and the rest."""
         rng, observed = np.random.default_rng([self.seed, 1]), difference(*np.split(np.arange(n), [n_stored]))
-        orders = (rng.permutation(n) for _ in range(N_DIVISIONS))
+        orders = (rng.permutation(n) for _ in range(n_divisions))
         return any(not observed > difference(*np.split(order, [n_stored])) for order in orders)
 
 

@@ -350,7 +350,8 @@ def _fidelity_checks(evidence: Evidence) -> tuple[Check, ...]:
     return (
         *(_marginals(evidence, found), checks[TWO_SAMPLE], _unless_by_chance(evidence, TAILS, checks[TAILS])),
         _unless_by_chance(evidence, RELATIONS, _relations(evidence, found)),
-        *(checks[name] for name in (TRAINING, AGREEMENT, WITHIN)),
+        _unless_by_chance(evidence, TRAINING, checks[TRAINING]),
+        *(checks[name] for name in (AGREEMENT, WITHIN)),
     )
 
 

@@ -242,7 +242,10 @@ def measure(
             repeated_identifiers=kind.measures.repeated_identifiers(codec, items),
             relabeling=None
             if method_known
-            else Relabeling(kind, codec, codec.take(codec.stored, synth.kept), items, seed),
+            else Relabeling(
+                *(kind, codec, codec.take(codec.stored, synth.kept), items, seed),
+                classes=(classes.stored, classes.new) if classes is not None and says_classes else None,
+            ),
         )
 
 

@@ -987,3 +987,12 @@ def test_options_of_deformations_are_checked():
     ):
         with pytest.raises(ValueError, match=message):
             sa.fit(values, "signals", **options)
+
+
+@pytest.mark.parametrize(("targets", "labels"), [("21.5 3 8.25", None), ("1 1 2 2", ("1", "1", "2", "2"))])
+def test_numbers_to_predict_are_no_classes_of_signals(tmp_path, targets, labels):
+    lines = "".join(f"{i},2,{i + 3},1:{target}\n" for i, target in enumerate(targets.split()))
+    (tmp_path / "fat.ts").write_text(f"@problemName fat\n@targetLabel true\n@data\n{lines}")
+    codec = sa.fit(tmp_path / "fat.ts").codec
+    assert codec.labels == labels
+    assert any("@targetLabel" in note for note in codec.notes) is (labels is None)

@@ -13,6 +13,7 @@ import io
 import math
 import re
 import wave
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -248,7 +249,11 @@ def read_ts(path: Path) -> RawSignals:
     labels = tuple(label for _, label in rows) if labeled else None
     ids, channels = (tuple(str(i + 1) for i in range(n)) for n in (len(rows), C))
     signals = [np.array(values, dtype=np.float64) for values, _ in rows]
-    return RawSignals(np.empty(0), ids, channels, labels, flat=C == 1).with_signals(signals)
+    notes: tuple[str, ...] = ()
+    if labels is not None and "classlabel" not in header and min(Counter(labels).values()) == 1:
+        labels = None  # numbers to predict, most of them different
+        notes = ("the last number of each line is a @targetLabel that differs between signals, and is left out",)
+    return RawSignals(np.empty(0), ids, channels, labels, notes, flat=C == 1).with_signals(signals)
 
 
 def _is_true(words: Sequence[str]) -> bool:
