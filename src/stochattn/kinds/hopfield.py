@@ -8,7 +8,7 @@ Coordinates: features of items as rows of a bank (centred, principal components,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -26,7 +26,7 @@ from ..core.neighbors import nearest_rows
 from ..core.temperature import BetaRule, Temperature
 from ..model import StochasticAttention
 from .generator import NO_DENSITY, Description, Generated, few_sources
-from .options import NORMS
+from .options import NORMS, HopfieldOptions
 from .regions import FeatureObservation, Region, Restricted
 
 
@@ -176,6 +176,14 @@ class LinearEmbedding:
 
     coordinates: Coordinates
     shape: tuple[int, ...]
+    given: tuple[Array, Array] | None = field(default=None, kw_only=True)  # positions of features (r,), and values
+
+    @classmethod
+    def of(cls, arrays: Array, options: HopfieldOptions) -> Self:
+        """The embedding of stored arrays (K, ...), with the principal components and the norms that options ask for."""
+        rows = arrays.reshape(len(arrays), -1)
+        coordinates = Coordinates.fit(rows, variance=options.variance, whiten=options.whiten, norm=options.norm)
+        return cls(coordinates, arrays.shape[1:])
 
     @property
     def equal_weights(self) -> bool:
@@ -192,7 +200,11 @@ class LinearEmbedding:
 
     def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
         """Coordinates (n, d) drawn around the memories `source` (n,) as arrays (n, *shape)."""
-        return self.coordinates.features(coordinates).reshape(len(coordinates), *self.shape)
+        features = self.coordinates.features(coordinates)
+        if self.given is not None:
+            positions, values = self.given
+            features[:, positions] = values  # exactly, without rounding errors
+        return features.reshape(len(coordinates), *self.shape)
 
     def decode(
         self, coordinates: Array, source: Array, factors: Array, rng: np.random.Generator
@@ -204,10 +216,11 @@ class LinearEmbedding:
         """Values (r,) of the features at positions (r,) as equations, and the embedding whose arrays meet them."""
         positions, values, region = FeatureObservation(*observation)
         equations = LinearObservation(*self.coordinates.observation(positions, values))
+        meeting = replace(self, given=(positions, values))
         if region is None:
-            return equations, self
+            return equations, meeting
         rows, mean = self.coordinates.observation(region.positions, np.zeros(len(region.positions)))
-        return equations._replace(region=(rows, -mean, region)), self
+        return equations._replace(region=(rows, -mean, region)), meeting
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,6 +263,11 @@ class HopfieldGenerator:
         if isinstance(rule, str) and novelty is None and len(bank.kept) < 2:
             raise ValueError(f"one stored item is left, and the rule {rule!r} compares two. Pass beta as a number.")
         return cls(embedding, bank, rule, novelty, sampler)
+
+    @classmethod
+    def of(cls, embedding: LinearEmbedding, weights: Array, options: HopfieldOptions) -> Self:
+        """p_beta over the embedded items, with the temperature and the sampler of these options."""
+        return cls.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)
 
     def adjusted(self, weights: Array, *, beta: float | str | None = None, novelty: float | None = None) -> Self:
         """p_beta over the same embedded items, with these weights (K,) and this temperature."""

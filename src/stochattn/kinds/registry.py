@@ -45,7 +45,7 @@ def parts_in(path: Path) -> list[Path]:
 def read_codec(kind: AnyKind, path: Path, options: object, recognised: bool) -> Codec:
     """The codec of a file, a folder or a folder of parts; recognised: whether the user did not name the kind."""
     if parts := parts_in(path):
-        return kind.read_parts(parts, options)  # type: ignore[no-any-return]  # the codec of any kind
+        return kind.read_files(parts, options)  # type: ignore[no-any-return]  # the codec of any kind
     codec: Codec = kind.read_recognized(path, options) if recognised else kind.read(path, options)
     return codec
 

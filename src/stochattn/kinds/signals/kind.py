@@ -34,8 +34,7 @@ from ..codec import ZARR, index_of
 from ..controls import Control, StretchControl
 from ..gallery import GalleryItems, card_heading, laid_out, stored_name
 from ..generator import Generator
-from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
-from ..plain import Gaussian, GaussianCoordinates, Rescaled
+from ..plain import Rescaled
 from .codec import SignalCodec
 from .description import SignalDeformationOptions, SignalDescription, SignalOptions, TimeWindowOptions
 from .formats import class_words
@@ -136,9 +135,9 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
             found_in(path, options.label, recording=options.window is not None, sheet=options.sheet), str(path), options
         )
 
-    def read_parts(self, parts: Sequence[Path], options: SignalOptions) -> SignalCodec:
-        found = join_recordings([found_in(part, options.label) for part in parts])
-        return codec_of(found, str(parts[0].parent), options)
+    def read_files(self, paths: Sequence[Path], options: SignalOptions) -> SignalCodec:
+        recordings = join_recordings([found_in(path, options.label) for path in paths])
+        return codec_of(recordings, str(paths[0].parent), options)
 
     def codec_of(self, data: object, options: SignalOptions) -> SignalCodec:
         if options.label not in (None, NONE):
@@ -166,16 +165,10 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
                     rule = f"{name} must be less than the {codec.length} points of a signal"
                     raise InputError(f"{rule}; got {getattr(options, name)}. Leave it out to choose it.")
             return fit_time_windows(signals, np.asarray(weights), codec.classes, dict(vars(options)))
-        features, o = signals.reshape(codec.K, -1), options
-        if not isinstance(o, HopfieldOptions):
-            if name == "rescaled":
-                conditional = SignalDeformations.fit(signals, np.asarray(weights), codec.classes)
-                return Rescaled.fit(signals, np.asarray(weights), self.items, conditional)
-            normal = LinearEmbedding(GaussianCoordinates.fit_weighted(features, weights), signals.shape[1:])
-            return Gaussian.around(normal, weights)
-        coordinates = Coordinates.fit(features, variance=o.variance, whiten=o.whiten, norm=o.norm)
-        embedding = LinearEmbedding(coordinates, signals.shape[1:])
-        return HopfieldGenerator.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
+        if name == "rescaled":
+            conditional = SignalDeformations.fit(signals, np.asarray(weights), codec.classes)
+            return Rescaled.fit(signals, np.asarray(weights), self.items, conditional)
+        return super().fit_generator(name, codec, weights, options)
 
     def parse_condition(self, codec: SignalCodec, texts: Sequence[str]) -> Mapping[object, object]:
         """Texts [CHANNEL@]POINT=VALUE and [CHANNEL@]FIRST:LAST=ID; points count from 1 and include both ends.
@@ -201,8 +194,8 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
                 raise InputError(f"condition {text!r} contradicts another one of the same place: remove one of them.")
         return found
 
-    def writer(self, codec: SignalCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        return SignalWriter(place, format.name, codec, settings)
+    def writer(self, codec: SignalCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        return SignalWriter(destination, format.name, codec, settings)
 
     def as_array(self, codec: SignalCodec, items: Array, first: int) -> Array:
         """Signals (n, channels, points), or (n, points) where the stored ones have no channels."""
