@@ -19,6 +19,7 @@ from .._backend.arrays import Array
 from .._backend.checks import one_of, suggestion
 from .._backend.state import Plain
 from .codec import Codec, Format, Items, Settings, Writer
+from .description import AUTO as AUTO
 from .description import KindDescription
 from .gallery import Display
 from .generator import Generator
@@ -26,8 +27,6 @@ from .hopfield import HopfieldGenerator, LinearEmbedding, require_exact
 from .measures import Measures
 from .options import HopfieldOptions, InputError, option_fields
 
-AUTO = "auto"
-"""The generator that a kind of data names first, or that a trial finds better, unless an option belongs to another."""
 C = TypeVar("C", bound=Codec)  # equivalent: only type checkers read the bound
 
 
