@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -24,10 +24,12 @@ from ..core.metrics import cosine_novelty
 from ..core.mixture import Mixture, perplexity
 from ..core.neighbors import nearest_rows
 from ..core.temperature import BetaRule, Temperature
-from ..model import StochasticAttention
 from .generator import NO_DENSITY, Description, Generated, few_sources
 from .options import NORMS, HopfieldOptions
 from .regions import FeatureObservation, Region, Restricted
+
+if TYPE_CHECKING:
+    from ..model import StochasticAttention
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +280,8 @@ class HopfieldGenerator:
         """The bank at the chosen beta. A wanted novelty is that of the conditional law, and is solved for here."""
         if self.novelty is not None and not self.has_known_novelty:
             return self._for_novelty(self.novelty)
+        from ..model import StochasticAttention  # and the samplers, which other generators do not need
+
         with quietly():  # unequal norms are the embedding's doing, and it weighs them alike
             equal = self.embedding.equal_weights
             return StochasticAttention(self.bank, self.beta_or_rule, self.novelty, self.sampler, equal_weights=equal)

@@ -1,6 +1,7 @@
-"""What a kind of data is: one object with everything that an application asks about it.
+"""What a kind of data is: what reads its files, fits its generators and writes new items.
 
-To add a kind, write a codec and a subclass of `Kind`, and register an instance of it (`stochattn.register_kind`).
+A kind names two objects for applications: `Measures` compare new items with stored ones, and `Display` shows them. To
+add a kind, write a codec and a subclass of `Kind`, and register an instance of it (`stochattn.register_kind`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _FORMER = {
 }
 """Members of `Kind` until version 0.2, and where each is now."""
 _RENAMED = {"recognises": "recognizes", "read_recognised": "read_recognized", "read_parts": "read_files"}
+"""Members of `Kind` until version 0.2, and what each is called now."""
 
 
 def _warn_of_former(name: str) -> None:
