@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from .._backend.files import recover, write_whole
+from .._backend.files import recover, write_atomically
 from .._backend.state import Plain
 from ..kinds.description import AUTO
 from ..kinds.options import InputError, listed, option_fields
@@ -298,7 +298,7 @@ def report(
     found = make_report(
         synth, items, summary=summary, seed=seed, quick=quick, worded=worded, n_jobs=jobs, labels=labels, **made
     )
-    write_whole(page, found.page, partial(_require_page, page, input, samples, replace))
+    write_atomically(page, found.page, partial(_require_page, page, input, samples, replace))
     if json:
         print_json(as_json(found.as_dict()))
     print_to_stderr(f"{found.verdict.headline}. {found.verdict.advice}")
@@ -319,7 +319,7 @@ def demo(out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the re
         which = repr(min(others, default=source.name))
         raise InputError(f"-o {out} holds {which}, which the demo did not write: name another folder.")
     with _new_folder(out):
-        write_whole(source, buffer.getvalue())
+        write_atomically(source, buffer.getvalue())
         ask = partial(Request.of, KindOptions(()), source, {})
         print_to_stderr(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
         sample(source, ask, str(new), DEMO_NEW, replace=True)

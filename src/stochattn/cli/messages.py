@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from .._backend.checks import printable
-from .._backend.console import SHOWN, is_interactive, waiting
+from .._backend.checks import escape_unprintable
+from .._backend.console import SHOWN, is_interactive, show_waiting
 from .._backend.interruption import INTERRUPTED, MESSAGE
 from ..kinds.summary import RunSummary
 
@@ -74,12 +74,12 @@ def print_json(text: str) -> None:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
         text = json.dumps(json.loads(text))
-    print("".join(c if c == "\n" or printable(c) == c else json.dumps(c)[1:-1] for c in text))
+    print("".join(c if c == "\n" or escape_unprintable(c) == c else json.dumps(c)[1:-1] for c in text))
 
 
 def print_to_stderr(*lines: str) -> None:
     """Print lines to standard error."""
-    print(*map(printable, lines), sep="\n", file=sys.stderr)
+    print(*map(escape_unprintable, lines), sep="\n", file=sys.stderr)
 
 
 def _stop(line: str, code: int = FAILED) -> NoReturn:
@@ -122,9 +122,9 @@ def one_line_errors(as_typed: Callable[[str], str] = str) -> Iterator[None]:
 @contextmanager
 def working(label: str) -> Iterator[None]:
     """Show that work is going on, until progress with a known end takes over."""
-    label = printable(label)
+    label = escape_unprintable(label)
     if not is_interactive():
-        with waiting(label):
+        with show_waiting(label):
             yield
         return
     from rich.console import Console
@@ -231,8 +231,8 @@ def _table(*rows: tuple[str, ...]) -> None:
 
     table = Table()
     for heading in rows[0]:
-        table.add_column(Text(printable(heading)), overflow="fold")
+        table.add_column(Text(escape_unprintable(heading)), overflow="fold")
     for row in rows[1:]:
-        table.add_row(*(Text(printable(cell)) for cell in row))  # plain text: a name may look like markup
+        table.add_row(*(Text(escape_unprintable(cell)) for cell in row))  # plain text: a name may look like markup
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     Console(width=None if known else 100, highlight=False).print(table)

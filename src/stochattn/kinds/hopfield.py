@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, NumpyArray, to_numpy
-from .._backend.checks import one_of
-from .._backend.console import quietly
+from .._backend.checks import check_choice
+from .._backend.console import hide_warnings
 from .._backend.random import Purpose, generator
 from ..core import temperature
 from ..core.memory import MemoryBank
@@ -70,7 +70,7 @@ class Coordinates:
                   covariance of the data in features
         """
         values = np.asarray(features, dtype=np.float64)
-        one_of("norm", norm, NORMS)
+        check_choice("norm", norm, NORMS)
         mean = values.mean(0) if centre else np.zeros(values.shape[1])
         z, inward, outward, kept = values - mean, None, None, 1.0
         if variance is not None or whiten:
@@ -133,8 +133,8 @@ def _components(centred: NumpyArray, share: float, whiten: bool) -> tuple[NumpyA
     largest = np.argmax(np.abs(directions), axis=1)
     directions *= np.sign(directions[np.arange(len(directions)), largest])[:, None]
     power = singular**2
-    margin = max(centred.shape) * np.finfo(float).eps  # equivalent: between rounding and real directions
-    solid = int((singular > singular[0] * margin).sum())  # equivalent: as above
+    margin = max(centred.shape) * np.finfo(float).eps
+    solid = int((singular > singular[0] * margin).sum())
     kept = np.cumsum(power) / power.sum()
     d = solid if share == 1 else min(int(np.searchsorted(kept, share)) + 1, solid)
     basis, scale = directions[:d], np.ones(d)
@@ -260,7 +260,7 @@ class HopfieldGenerator:
             raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
         with np.errstate(divide="ignore"):
             log_r = np.log(np.asarray(weights, dtype=np.float64))
-            bank = MemoryBank(embedding.coordinates.stored, log_r, copy=False)  # equivalent: nobody else has these rows
+            bank = MemoryBank(embedding.coordinates.stored, log_r, copy=False)
         rule = "natural" if beta is None else beta.replace("-", "_") if isinstance(beta, str) else beta
         if isinstance(rule, str) and novelty is None and len(bank.kept) < 2:
             raise ValueError(f"one stored item is left, and the rule {rule!r} compares two. Pass beta as a number.")
@@ -282,7 +282,7 @@ class HopfieldGenerator:
             return self._for_novelty(self.novelty)
         from ..model import StochasticAttention  # and the samplers, which other generators do not need
 
-        with quietly():  # unequal norms are the embedding's doing, and it weighs them alike
+        with hide_warnings():  # unequal norms are the embedding's doing, and it weighs them alike
             equal = self.embedding.equal_weights
             return StochasticAttention(self.bank, self.beta_or_rule, self.novelty, self.sampler, equal_weights=equal)
 
@@ -348,7 +348,7 @@ class HopfieldGenerator:
         if self.sampler == "exact":
             z, source, inside = self._exact(n, rng)
         else:
-            drawn = to_numpy(self.model.sample(n, int(rng.integers(2**63)), progress=False))  # equivalent: only a bar
+            drawn = to_numpy(self.model.sample(n, int(rng.integers(2**63)), progress=False))
             source = self.bank.kept[nearest_rows(drawn, self.stored_rows)]
             z = drawn * factors[source]
         values, rows = self.decoder.decode(z, source, factors[source], rng.spawn(1)[0])
@@ -393,7 +393,7 @@ class HopfieldGenerator:
         """The mean novelty of exact draws, 1 − max cos among the rows that count."""
         if self.observation is None:
             return temperature.novelty_at(self.bank, self.beta, equal_weights=self.embedding.equal_weights)
-        z, source, _ = self._exact(N_MEASURED, generator(0, Purpose.RULE))  # equivalent: any fixed seed
+        z, source, _ = self._exact(N_MEASURED, generator(0, Purpose.RULE))
         return float(cosine_novelty(z / self.decoder.factors(self.beta)[source], self.stored_rows).mean())
 
     def describe(self) -> Description:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from .._backend.arrays import Array
-from .._backend.checks import one_of, suggestion
+from .._backend.checks import check_choice, suggest_names
 from .._backend.state import Plain
 from .codec import Codec, Format, Items, Settings, Writer
 from .description import AUTO as AUTO
@@ -28,7 +28,7 @@ from .hopfield import HopfieldGenerator, LinearEmbedding, require_exact
 from .measures import Measures
 from .options import HopfieldOptions, InputError, option_fields
 
-C = TypeVar("C", bound=Codec)  # equivalent: only type checkers read the bound
+C = TypeVar("C", bound=Codec)
 
 
 _FORMER = {
@@ -200,7 +200,7 @@ ARGUMENTS = ("kind", "generator", "trial", "n_jobs")
 def choose_generator(kind: KindDescription, name: str, options: dict[str, Any]) -> GeneratorChoice:
     """The generator that a name and options ask for; an unknown option is an error that names the known ones."""
     names = tuple(kind.generators)
-    one_of("generator", name, (AUTO, *names))
+    check_choice("generator", name, (AUTO, *names))
     tried = names if name == AUTO else (name,)
     candidates = [one for one in tried if set(options) <= set(option_fields(kind.generators[one]))]
     if not candidates:
@@ -210,7 +210,7 @@ def choose_generator(kind: KindDescription, name: str, options: dict[str, Any]) 
             raise InputError(f"options {', '.join(options)} belong to different generators of {kind.name} data.")
         reading = sorted(option_fields(kind.codec_options))
         where = f"{kind.name} data" if name == AUTO else f"{kind.name} data with the generator {name!r}"
-        like = suggestion(wrong, [*ARGUMENTS, *reading, *known])
+        like = suggest_names(wrong, [*ARGUMENTS, *reading, *known])
         found = f"{wrong} is not an option of {where}; there are {', '.join([*reading, *known])}. {like}"
         raise InputError(found.rstrip())
     return GeneratorChoice(candidates[0], kind.generators[candidates[0]](**options))

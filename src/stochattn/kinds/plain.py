@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from .._backend.arrays import Array
-from ..core.neighbors import evenly, nearest_rows
+from ..core.neighbors import nearest_rows, spaced_indices
 from .generator import Description, Generated, Generator
 from .hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
 from .stratified import stratified
@@ -33,7 +33,7 @@ class GaussianCoordinates(Coordinates):
         from sklearn.covariance import ledoit_wolf_shrinkage
 
         values, kept = np.asarray(features, dtype=np.float64), np.flatnonzero(weights > 0)
-        rows = kept[evenly(len(kept), MAX_ROWS)]
+        rows = kept[spaced_indices(len(kept), MAX_ROWS)]
         shares = weights[rows] / weights[rows].sum()
         mean = shares @ values[rows]
         centered = values[rows] - mean

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._backend.checks import suggestion
+from .._backend.checks import suggest_names
 from .options import InputError
 from .summary import SUMMARY
 
@@ -121,7 +121,7 @@ def kind_names() -> tuple[str, ...]:
 def kind_of(name: str) -> AnyKind:
     """The kind of that name."""
     if name not in kind_names():
-        like = suggestion(str(name), kind_names())
+        like = suggest_names(str(name), kind_names())
         raise InputError(f"kind must be one of {', '.join(kind_names())}; got {name!r}. {like}".rstrip())
     if name in _REGISTERED:
         return _REGISTERED[name]

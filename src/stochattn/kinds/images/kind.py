@@ -250,9 +250,8 @@ class ImageEmbedding(LinearEmbedding):
         if coordinates.outward is None:
             return LinearObservation(np.concatenate([A, more]), np.concatenate([y, levels])), self
         # Only directions that single pixels leave free can serve the rectangle, so that both are met together.
-        # equivalent: further singular vectors would not be used
         left, sizes, right = np.linalg.svd(more - more @ basis.T @ basis, full_matrices=False)
-        rank = int((sizes > NEGLIGIBLE * np.linalg.norm(more)).sum())  # equivalent: no size is exactly the limit
+        rank = int((sizes > NEGLIGIBLE * np.linalg.norm(more)).sum())
         r = min(rank, max(min(coordinates.d // 2, MAX_EQUATIONS) - len(basis), 1))
         targets = left[:, :r].T @ (levels - more @ shortest) / sizes[:r]
         observed = LinearObservation(np.concatenate([A, right[:r]]), np.concatenate([y, targets]))
@@ -283,7 +282,6 @@ def _solve_exactly(A: Array, y: Array, asked: ConditionedPixels, coordinates: Co
     left, sizes, right = np.linalg.svd(A, full_matrices=False)
     solid = sizes > NEGLIGIBLE * sizes[0]
     inside = left[:, solid].T @ y
-    # equivalent: no residual is exactly the limit
     if np.linalg.norm(y - left[:, solid] @ inside) > 1e-6 * max(1.0, float(np.linalg.norm(y))):
         rule = f"these {len(y)} levels cannot be met together: the stored pictures vary in {coordinates.d} directions"
         raise InputError(f"{rule}. Condition on fewer pixels.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ..._backend.checks import count, non_negative
+from ..._backend.checks import check_count, check_non_negative
 from ..delimited import SHEET_HELP
 from ..description import KindDescription
 from ..options import HopfieldOptions, InputError, Knob, NoOptions, option
@@ -37,7 +37,7 @@ class SignalOptions:
     def __post_init__(self) -> None:
         for name, least in (("length", 1), ("resample", MIN_POINTS), ("window", MIN_POINTS)):
             if (value := getattr(self, name)) is not None:
-                count(name, value, least)
+                check_count(name, value, least)
         if self.length is not None and self.resample is not None:
             raise InputError(f"length and resample must not both be given; got {self.length} and {self.resample}.")
 
@@ -62,7 +62,7 @@ class TimeWindowOptions:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None:
-                non_negative(name, value)
+                check_non_negative(name, value)
         for name in ("width", "pooled"):
             value = getattr(self, name)
             if value is not None and not (value <= 1 and (value > 0 or name == "pooled")):
@@ -82,10 +82,10 @@ class SignalDeformationOptions:
     neighbors: int | None = option(None, "Stored signals by which one is moved. [a third of its class, 3 to 16]")
 
     def __post_init__(self) -> None:
-        if self.scale is not None and not 0 <= non_negative("scale", self.scale) <= MAX_SCALE:
+        if self.scale is not None and not 0 <= check_non_negative("scale", self.scale) <= MAX_SCALE:
             raise ValueError(f"scale must be 0 to {MAX_SCALE:g}; got {self.scale:g}. 0.9 is the default.")
         if self.neighbors is not None:
-            count("neighbors", self.neighbors)
+            check_count("neighbors", self.neighbors)
 
 
 def _begins_with_numbers(path: Path) -> bool:

@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.html import Html, joined, tag
+from ..._backend.html import Html, join, tag
 from ..._backend.state import Plain
 from .. import (
     Display,
@@ -56,7 +56,7 @@ def signal_controls(codec: SignalCodec) -> tuple[Control, ...]:
     return (StretchControl("stretch", "Stretch to keep", codec.length, codec.channels, codec.ids, shown),)
 
 
-WIDTH, HEIGHT = 240, 64  # equivalent: how large a plot is drawn is a matter of taste
+WIDTH, HEIGHT = 240, 64
 MAX_CHANNELS, MAX_POINTS = 4, 400  # of a plot; longer signals are drawn by extremes
 
 
@@ -71,7 +71,7 @@ def signal_gallery(codec: SignalCodec, shown: GalleryItems) -> Html:
     keys = tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. "
     more = len(codec.channels) - MAX_CHANNELS
     about = f"The first {MAX_CHANNELS} channels of {len(codec.channels)}." if more > 0 else ""
-    return joined([tag("p", *keys, about, class_="note"), laid_out(cards, "items signals")])
+    return join([tag("p", *keys, about, class_="note"), laid_out(cards, "items signals")])
 
 
 def _lines(old: Array, new: Array, channel: str) -> Html:
