@@ -15,7 +15,6 @@ import pytest
 import stochattn as sa
 from command_runner import refused, run, works
 from made_items import family, write_fasta, write_table
-from stochattn.cli import commands
 from stochattn.kinds.options import InputError
 from stochattn.kinds.proteins.sequences import FastaWriter
 from stochattn.kinds.summary import RunSummary, read_summary
@@ -269,7 +268,7 @@ def test_the_demo_writes_into_its_own_folder_only(tmp_path, monkeypatch):
     def fails(*given, **options):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(commands, "write_samples", fails)
+    monkeypatch.setattr("stochattn.synthesizer.writing.write_samples", fails)
     assert run("demo", "-o", tmp_path / "new" / "demo").exit_code == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine", "other"]
 

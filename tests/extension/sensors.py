@@ -6,7 +6,7 @@
 import csv
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,15 +15,12 @@ import numpy as np
 from stochattn.kinds import (
     Codec,
     Conditioned,
-    Coordinates,
     Description,
     Format,
     Generated,
-    HopfieldGenerator,
     HopfieldOptions,
     InputError,
     Kind,
-    LinearEmbedding,
     NoOptions,
     option,
 )
@@ -46,7 +43,6 @@ class SensorCodec(Codec):
     stored: np.ndarray
     channels: tuple
     unit: str = "volt"
-    known: dict = field(default_factory=dict)
     notes: tuple = ()
     labels: None = None
 
@@ -58,10 +54,7 @@ class SensorCodec(Codec):
         return np.asarray(items, dtype=np.float64)
 
     def decode(self, arrays, source=None):
-        items = np.array(arrays)
-        for channel, value in self.known.items():  # exactly, without rounding errors
-            items[:, self.channels.index(channel)] = value
-        return items
+        return arrays
 
     def refit(self, items):
         return SensorCodec(items, self.channels, self.unit)
@@ -74,7 +67,7 @@ class SensorCodec(Codec):
         if unknown:
             raise InputError(f"there is no channel {unknown[0]!r}; there are {', '.join(self.channels)}.")
         positions = np.array([self.channels.index(name) for name in values])
-        return Conditioned(replace(self, known=dict(values)), (positions, np.array(list(values.values()), dtype=float)))
+        return Conditioned(self, (positions, np.array(list(values.values()), dtype=float)))
 
 
 class SensorKind(Kind):
@@ -103,10 +96,7 @@ class SensorKind(Kind):
     def fit_generator(self, name, codec, weights, options):
         if name == "bootstrap":
             return Bootstrap(codec.stored, weights)
-        coordinates = Coordinates.fit(codec.stored, variance=options.variance, norm="whole")
-        embedding = LinearEmbedding(coordinates, codec.stored.shape[1:])
-        settings = {"beta": options.beta, "novelty": options.novelty, "sampler": options.sampler}
-        return HopfieldGenerator.fit(embedding, weights, **settings)
+        return super().fit_generator(name, codec, weights, options)
 
     def parse_condition(self, codec, texts):
         try:
@@ -114,22 +104,19 @@ class SensorKind(Kind):
         except ValueError:
             raise InputError(f"conditions must look like CHANNEL=NUMBER; got {', '.join(texts)}.") from None
 
-    def writer(self, codec, place, format, settings):
-        return SensorWriter(place, codec.channels)
-
-    def read_new(self, codec, path):
-        return self.read(path, SensorOptions()).stored
+    def writer(self, codec, destination, format, settings):
+        return SensorWriter(destination, codec.channels)
 
 
 class SensorWriter:
     """Writes a line of channels, then rows."""
 
-    def __init__(self, place, channels):
-        self.place = place
-        self.place.write((",".join(channels) + "\n").encode())
+    def __init__(self, destination, channels):
+        self.destination = destination
+        self.destination.write((",".join(channels) + "\n").encode())
 
     def write(self, batch):
-        self.place.write("".join(",".join(map(repr, row)) + "\n" for row in batch.items.tolist()).encode())
+        self.destination.write("".join(",".join(map(repr, row)) + "\n" for row in batch.items.tolist()).encode())
 
     def close(self):
         pass

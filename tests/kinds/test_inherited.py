@@ -3,6 +3,7 @@
 import pickle
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,8 @@ from stochattn.cli.options import KindOptions
 from stochattn.kinds import Batch, Codec, Display, Format, Generated, InputError, KeyMeasure, Kind, Measures, Settings
 from stochattn.kinds.comparison import Comparison, Part, compare_features, correlations
 from stochattn.kinds.gallery import GalleryItems, card_heading, laid_out, stored_name
-from stochattn.kinds.options import HopfieldOptions, given_options, listed, option, option_fields
+from stochattn.kinds.hopfield import Coordinates
+from stochattn.kinds.options import HopfieldOptions, NoOptions, given_options, listed, option, option_fields
 from stochattn.kinds.registry import kind_names, kind_of
 from stochattn.synthesizer import drawing, tally
 from stochattn.synthesizer.drawing import Block, choose_block_size, predict_shares, split_into_blocks
@@ -54,14 +56,8 @@ class PlainKind(Kind):
     def codec_from_state(self, state):
         return PlainCodec(**state)
 
-    def fit_generator(self, name, codec, weights, options):
-        raise InputError("there is no generator.")
-
-    def writer(self, codec, place, format, settings):
-        return SimpleNamespace(write=place.append, close=lambda: place.append("end"))
-
-    def read_new(self, codec, path):
-        raise InputError("there are no files.")
+    def writer(self, codec, destination, format, settings):
+        return SimpleNamespace(write=destination.append, close=lambda: destination.append("end"))
 
 
 KIND = PlainKind()
@@ -83,6 +79,48 @@ def test_items_are_taken_and_joined_in_order():
     np.testing.assert_array_equal(codec.take(codec.stored, [2, 0]), [[4, 5], [0, 1]])
     assert codec.join([codec.stored]) is codec.stored  # a single part is not copied
     np.testing.assert_array_equal(codec.join([codec.stored[:1], codec.stored[2:]]), codec.stored[[0, 2, 3]])
+
+
+@pytest.mark.parametrize("collection", [list, tuple])
+def test_items_in_lists_and_tuples_are_taken_and_joined(collection):
+    codec, texts = PlainCodec(np.zeros((1, 1))), collection(["CC", "CO", "CCN", "C"])
+    assert codec.take(texts, np.array([2, 0, 0])) == collection(["CCN", "CC", "CC"])
+    assert codec.take(texts, np.array([True, False, False, True])) == collection(["CC", "C"])
+    assert codec.join([texts[:1], texts[1:]]) == texts
+    assert codec.join([texts]) is texts
+
+
+def test_other_collections_need_methods_of_their_own():
+    codec = PlainCodec(np.zeros((1, 1)))
+    with pytest.raises(TypeError, match="PlainCodec must define take for items in a dict: the default is for arrays"):
+        codec.take({"a": 1}, np.array([0]))
+    with pytest.raises(TypeError, match="PlainCodec must define join for items in a set"):
+        codec.join([{1}, {2}])
+
+
+def test_plain_generators_are_fitted_and_others_are_asked_for():
+    codec = PlainCodec(np.random.default_rng(0).normal(size=(12, 2, 3)))
+    options = HopfieldOptions(beta=40.0, norm="whole", variance=0.9)
+    generator = KIND.fit_generator("hopfield", codec, np.ones(12), options)
+    expected = Coordinates.fit(codec.stored.reshape(12, 6), norm="whole", variance=0.9)
+    np.testing.assert_array_equal(generator.stored_rows, expected.stored)
+    assert generator.beta == 40.0
+    given = generator.condition((np.array([1, 4]), np.array([0.25, -0.5]))).sample(5, np.random.default_rng(0)).values
+    np.testing.assert_array_equal(given[:, [0, 1], [1, 1]], np.tile([0.25, -0.5], (5, 1)))
+    gaussian = KIND.fit_generator("gaussian", codec, np.ones(12), NoOptions())
+    assert gaussian.sample(3, np.random.default_rng(0)).values.shape == (3, 2, 3)
+    with pytest.raises(NotImplementedError, match=r"PlainKind\.fit_generator must fit the generator 'other'"):
+        KIND.fit_generator("other", codec, np.ones(12), NoOptions())
+
+
+def test_files_are_recognized_by_their_suffixes(tmp_path):
+    class Named(PlainKind):
+        suffixes = (".vec",)
+
+    assert Named().recognizes(tmp_path / "a.VEC")
+    assert not Named().recognizes(tmp_path / "a.csv")
+    (tmp_path / "folder.vec").mkdir()
+    assert not Named().recognizes(tmp_path / "folder.vec")
 
 
 def test_a_format_is_a_folder_if_its_extension_is_empty():
@@ -125,6 +163,9 @@ def test_a_measure_that_a_kind_replaces_leaves_the_others():
 class Former(PlainKind):
     """A kind that was written for version 0.1."""
 
+    def recognises(self, path):
+        return path.name == "former"
+
     key_measure = KeyMeasure("roughness", 0.3, "As smooth", "they are rough")
     style = "p {}"
     items_have_labels = True
@@ -140,10 +181,14 @@ class Former(PlainKind):
 
 def test_members_of_earlier_versions_are_used_with_a_warning_that_names_the_new_place():
     codec = PlainCodec(np.arange(4).reshape(2, 2))
-    with pytest.warns(DeprecationWarning, match="is now in Kind") as warned:
+    with pytest.warns(DeprecationWarning, match=r"is now (in|called) Kind") as warned:
         kind = pickle.loads(pickle.dumps(Former()))
     about = {str(one.message).split()[0]: str(one.message) for one in warned}
-    assert set(about) == {f"Kind.{name}" for name in ("key_measure", "style", "items_have_labels", "same", "labels_of")}
+    names = ("recognises", "key_measure", "style", "items_have_labels", "same", "labels_of")
+    assert set(about) == {f"Kind.{name}" for name in names}
+    assert about["Kind.recognises"] == "Kind.recognises is now called Kind.recognizes."
+    assert kind.recognizes(Path("former"))
+    assert not kind.recognizes(Path("other"))
     assert about["Kind.same"] == "Kind.same is now in Kind.measures, as 'same' of stochattn.kinds.Measures."
     assert kind.measures.key.name == "roughness"
     assert kind.display.style == "p {}"
@@ -156,6 +201,8 @@ def test_members_of_earlier_versions_are_used_with_a_warning_that_names_the_new_
 def test_members_are_read_under_their_earlier_names_with_a_warning(name):
     with pytest.warns(DeprecationWarning, match=rf"Kind\.{name} is now in Kind\.(measures|display)"):
         getattr(KIND, name)
+    with pytest.warns(DeprecationWarning, match=r"Kind\.read_parts is now called Kind\.read_files"):
+        assert KIND.read_parts == KIND.read_files
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         _ = KIND.nonsense
 

@@ -17,23 +17,25 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from .._backend.arrays import Array
 from .._backend.files import recover, write_atomically
 from .._backend.state import Plain
-from ..kinds.codec import Codec
-from ..kinds.kind import AUTO, AnyKind
+from ..kinds.description import AUTO
 from ..kinds.options import InputError, listed, option_fields
 from ..kinds.registry import kind_for, parts_in, read_labels, read_new
 from ..kinds.summary import Asked, RunSummary, as_json, checksum, read_summary, sidecar
-from ..synthesizer.synthesizer import Synthesizer, fit
-from ..synthesizer.writing import STANDARD_OUTPUT, output_format, write_samples
 from .messages import one_line_errors, print_inspection, print_json, print_to_stderr, summary_lines, working
 from .options import KindOptions, Wording
+
+if TYPE_CHECKING:
+    from .._backend.arrays import Array
+    from ..kinds.codec import Codec
+    from ..kinds.kind import AnyKind
+    from ..synthesizer.synthesizer import Synthesizer
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Request:
 
     def synthesizer(self, n_jobs: int | None = None) -> Synthesizer:
         """Read the input, and apply the conditions, the subset and the weights; n_jobs as in `fit`."""
+        from ..synthesizer.synthesizer import fit
+
         values = self.options.values(self.kind, self.asked.options)
         named = None if self.recognised else self.kind.name
         chosen: dict[str, Any] = {"generator": self.generator, "trial": self.trial, "n_jobs": n_jobs, **values}
@@ -203,6 +207,8 @@ def sample(
     json: Json = False,
 ) -> None:
     """Generate new examples like the stored ones, and write them in a format of the same kind."""
+    from ..synthesizer.writing import STANDARD_OUTPUT, output_format, write_samples
+
     if json and out == STANDARD_OUTPUT:
         raise InputError("--json and -o - both use standard output: write the examples to a file.")
     jobs, parts = _checked_jobs(jobs), scheduler is not None

@@ -12,18 +12,19 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from .._backend.checks import escape_unprintable
 from .._backend.console import SHOWN, is_interactive, show_waiting
 from .._backend.interruption import INTERRUPTED, MESSAGE
-from ..core.temperature import BetaRule
-from ..evaluation.inspection import Inspection
-from ..kinds.generator import Description
-from ..kinds.kind import AnyKind
 from ..kinds.summary import RunSummary
+
+if TYPE_CHECKING:
+    from ..evaluation.inspection import Inspection
+    from ..kinds.generator import Description
+    from ..kinds.kind import AnyKind
 
 FAILED, WRONG_USE = 1, 2
 DEBUG = "STOCHATTN_DEBUG"
@@ -36,11 +37,12 @@ MAX_COLUMNS = 100
 """Columns that `inspect` lists, and of the others it says how many there are; the json has all of them."""
 N_BARS, BAR_WIDTH = 12, 30
 USES = {
-    BetaRule.NATURAL: "draws are as far from the stored items as these are from each other: for generation",
-    BetaRule.INFLECTION: "where attention turns sharp (Eq. 11): too hot for generation",
-    BetaRule.KNEE: "the rule of the published scripts: too hot for generation",
-    BetaRule.LEAVE_ONE_OUT: "the most likely beta for each item given the others",
+    "natural": "draws are as far from the stored items as these are from each other: for generation",
+    "inflection": "where attention turns sharp (Eq. 11): too hot for generation",
+    "knee": "the rule of the published scripts: too hot for generation",
+    "leave_one_out": "the most likely beta for each item given the others",
 }
+"""What each rule for beta is for, by its name."""
 
 
 _PLAIN = "stochattn.plain"

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -179,7 +180,11 @@ class Codec(ABC):
         """All it needs to be made again by `Kind.codec_from_state`: plain values and arrays, by name."""
 
     def condition(self, values: Mapping[Any, Any]) -> Conditioned:
-        """The codec, and what generators are conditioned on, given values by name; InputError for impossible ones."""
+        """The codec, and what generators are conditioned on, given values by name; InputError for impossible ones.
+
+        Where the observation is (positions, values) of features, "hopfield" and "gaussian" meet it exactly, so that
+        `decode` needs to do nothing for a condition. Other observations are for generators of the kind itself.
+        """
         raise InputError("this kind of data takes no conditions: leave them out.")
 
     def suited_to(self, conditions: Mapping[Any, Any]) -> Codec:
@@ -219,12 +224,26 @@ class Codec(ABC):
         return 0.0
 
     def take(self, items: Items, indices: Array) -> Items:
-        """Some of the items."""
-        return items[np.asarray(indices)]
+        """Some of the items, in an array, a list or a tuple; other collections need a method of their own."""
+        if isinstance(items, np.ndarray):
+            return items[np.asarray(indices)]
+        if isinstance(items, list | tuple):
+            return type(items)(items[i] for i in np.arange(len(items))[np.asarray(indices)])
+        raise self._unknown_collection("take", items)
 
-    def join(self, parts: Sequence[Items]) -> Items:
-        """Items one after the other."""
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    def join(self, batches: Sequence[Items]) -> Items:
+        """Items one after the other, in an array, a list or a tuple; other collections need a method of their own."""
+        if len(batches) == 1:
+            return batches[0]
+        if all(isinstance(batch, np.ndarray) for batch in batches):
+            return np.concatenate(batches)
+        if all(isinstance(batch, list | tuple) for batch in batches):
+            return type(batches[0])(chain.from_iterable(batches))
+        raise self._unknown_collection("join", batches[-1])
+
+    def _unknown_collection(self, method: str, items: Items) -> TypeError:
+        rule = f"{type(self).__name__} must define {method} for items in a {type(items).__name__}"
+        return TypeError(f"{rule}: the default is for arrays, lists and tuples.")
 
     def to_user(self, items: Items) -> Any:
         """Items as a user of the library wants to see them."""

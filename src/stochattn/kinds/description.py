@@ -13,6 +13,9 @@ from types import MappingProxyType
 
 from .options import HopfieldOptions, NoOptions
 
+AUTO = "auto"
+"""The generator that a kind of data names first, or that a trial finds better, unless an option belongs to another."""
+
 
 class KindDescription(ABC):  # kinds that are registered have methods that they must define
     """The words, the files and the options of a kind of data.

@@ -8,9 +8,9 @@ Coordinates: features of items as rows of a bank (centred, principal components,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -24,10 +24,12 @@ from ..core.metrics import cosine_novelty
 from ..core.mixture import Mixture, perplexity
 from ..core.neighbors import nearest_rows
 from ..core.temperature import BetaRule, Temperature
-from ..model import StochasticAttention
 from .generator import NO_DENSITY, Description, Generated, few_sources
-from .options import NORMS
+from .options import NORMS, HopfieldOptions
 from .regions import FeatureObservation, Region, Restricted
+
+if TYPE_CHECKING:
+    from ..model import StochasticAttention
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +178,14 @@ class LinearEmbedding:
 
     coordinates: Coordinates
     shape: tuple[int, ...]
+    given: tuple[Array, Array] | None = field(default=None, kw_only=True)  # positions of features (r,), and values
+
+    @classmethod
+    def of(cls, arrays: Array, options: HopfieldOptions) -> Self:
+        """The embedding of stored arrays (K, ...), with the principal components and the norms that options ask for."""
+        rows = arrays.reshape(len(arrays), -1)
+        coordinates = Coordinates.fit(rows, variance=options.variance, whiten=options.whiten, norm=options.norm)
+        return cls(coordinates, arrays.shape[1:])
 
     @property
     def equal_weights(self) -> bool:
@@ -192,7 +202,11 @@ class LinearEmbedding:
 
     def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
         """Coordinates (n, d) drawn around the memories `source` (n,) as arrays (n, *shape)."""
-        return self.coordinates.features(coordinates).reshape(len(coordinates), *self.shape)
+        features = self.coordinates.features(coordinates)
+        if self.given is not None:
+            positions, values = self.given
+            features[:, positions] = values  # exactly, without rounding errors
+        return features.reshape(len(coordinates), *self.shape)
 
     def decode(
         self, coordinates: Array, source: Array, factors: Array, rng: np.random.Generator
@@ -204,10 +218,11 @@ class LinearEmbedding:
         """Values (r,) of the features at positions (r,) as equations, and the embedding whose arrays meet them."""
         positions, values, region = FeatureObservation(*observation)
         equations = LinearObservation(*self.coordinates.observation(positions, values))
+        meeting = replace(self, given=(positions, values))
         if region is None:
-            return equations, self
+            return equations, meeting
         rows, mean = self.coordinates.observation(region.positions, np.zeros(len(region.positions)))
-        return equations._replace(region=(rows, -mean, region)), self
+        return equations._replace(region=(rows, -mean, region)), meeting
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,6 +266,11 @@ class HopfieldGenerator:
             raise ValueError(f"one stored item is left, and the rule {rule!r} compares two. Pass beta as a number.")
         return cls(embedding, bank, rule, novelty, sampler)
 
+    @classmethod
+    def of(cls, embedding: LinearEmbedding, weights: Array, options: HopfieldOptions) -> Self:
+        """p_beta over the embedded items, with the temperature and the sampler of these options."""
+        return cls.fit(embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler)
+
     def adjusted(self, weights: Array, *, beta: float | str | None = None, novelty: float | None = None) -> Self:
         """p_beta over the same embedded items, with these weights (K,) and this temperature."""
         return type(self).fit(self.embedding, weights, beta=beta, novelty=novelty, sampler=self.sampler)
@@ -260,6 +280,8 @@ class HopfieldGenerator:
         """The bank at the chosen beta. A wanted novelty is that of the conditional law, and is solved for here."""
         if self.novelty is not None and not self.has_known_novelty:
             return self._for_novelty(self.novelty)
+        from ..model import StochasticAttention  # and the samplers, which other generators do not need
+
         with hide_warnings():  # unequal norms are the embedding's doing, and it weighs them alike
             equal = self.embedding.equal_weights
             return StochasticAttention(self.bank, self.beta_or_rule, self.novelty, self.sampler, equal_weights=equal)

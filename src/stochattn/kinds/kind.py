@@ -1,6 +1,7 @@
-"""What a kind of data is: one object with everything that an application asks about it.
+"""What a kind of data is: what reads its files, fits its generators and writes new items.
 
-To add a kind, write a codec and a subclass of `Kind`, and register an instance of it (`stochattn.register_kind`).
+A kind names two objects for applications: `Measures` compare new items with stored ones, and `Display` shows them. To
+add a kind, write a codec and a subclass of `Kind`, and register an instance of it (`stochattn.register_kind`).
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeAlias, TypeVar
 
+import numpy as np
+
 from .._backend.arrays import Array
 from .._backend.checks import check_choice, suggest_names
 from .._backend.state import Plain
 from .codec import Codec, Format, Items, Settings, Writer
+from .description import AUTO as AUTO
 from .description import KindDescription
 from .gallery import Display
 from .generator import Generator
-from .hopfield import require_exact
+from .hopfield import HopfieldGenerator, LinearEmbedding, require_exact
 from .measures import Measures
 from .options import HopfieldOptions, InputError, option_fields
 
-AUTO = "auto"
-"""The generator that a kind of data names first, or that a trial finds better, unless an option belongs to another."""
 C = TypeVar("C", bound=Codec)
 
 
@@ -38,7 +40,8 @@ _FORMER = {
     **dict.fromkeys(("labels_of", "items_have_labels"), ("measures", "labels")),
 }
 """Members of `Kind` until version 0.2, and where each is now."""
-_RENAMED = {"recognises": "recognizes", "read_recognised": "read_recognized"}
+_RENAMED = {"recognises": "recognizes", "read_recognised": "read_recognized", "read_parts": "read_files"}
+"""Members of `Kind` until version 0.2, and what each is called now."""
 
 
 def _warn_of_former(name: str) -> None:
@@ -114,9 +117,19 @@ class Kind(KindDescription, Generic[C]):
     def codec_from_state(self, state: dict[str, Any]) -> C:
         """The codec whose `state` this is."""
 
-    @abstractmethod
     def fit_generator(self, name: str, codec: C, weights: Array, options: Any) -> Generator:
-        """The generator of that name, fitted on the stored items that count `weights` (K,) times."""
+        """The generator of that name, fitted on the stored items that count `weights` (K,) times.
+
+        By default "hopfield" and "gaussian" among the arrays of the codec.
+        """
+        from .plain import Gaussian
+
+        arrays = np.asarray(codec.encode(codec.stored), dtype=np.float64)
+        if isinstance(options, HopfieldOptions):
+            return HopfieldGenerator.of(LinearEmbedding.of(arrays, options), weights, options)
+        if name == "gaussian":
+            return Gaussian.of_arrays(arrays, weights)
+        raise NotImplementedError(f"{type(self).__name__}.fit_generator must fit the generator {name!r}.")
 
     def evaluated_options(self, options: Any) -> Any:
         """Options of a generator for split-half validation, where those of the draws do not apply."""
@@ -140,7 +153,7 @@ class Kind(KindDescription, Generic[C]):
         return items, None
 
     @abstractmethod
-    def writer(self, codec: C, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+    def writer(self, codec: C, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         """Something to write new items with, into an open binary stream or an empty folder."""
 
     def as_array(self, codec: C, items: Items, first: int) -> Array:
@@ -154,14 +167,14 @@ class Kind(KindDescription, Generic[C]):
         """What a reader of the array needs to know: names of its columns, for example, as plain values by name."""
         return {}
 
-    def read_parts(self, parts: Sequence[Path], options: Any) -> C:
+    def read_files(self, paths: Sequence[Path], options: Any) -> C:
         """The codec of several files, which together hold what one file could; see `parts_in`."""
-        codecs = [self.read(part, options) for part in parts]
+        codecs = [self.read(path, options) for path in paths]
         return codecs[0].refit(codecs[0].join([codec.stored for codec in codecs]))  # type: ignore[return-value]
 
-    @abstractmethod
     def read_new(self, codec: C, path: Path) -> Items:
-        """Items of the same shape as the stored ones, from a file such as a writer wrote."""
+        """Items of the same shape as the stored ones, from a file such as a writer wrote; by default as stored ones."""
+        return self.read(path, self.codec_options()).stored
 
     def read_labels(self, codec: C, path: Path) -> Array | None:
         """The class of each new item in such a file (n,), where it holds classes beside the items; else None."""

@@ -62,6 +62,12 @@ class Gaussian(HopfieldGenerator):
         """The Gaussian of the items that an embedding in `GaussianCoordinates` stores."""
         return cls.fit(embedding, weights, beta=BETA)
 
+    @classmethod
+    def of_arrays(cls, arrays: Array, weights: Array) -> Self:
+        """The Gaussian of stored arrays (K, ...) that count `weights` (K,) times."""
+        coordinates = GaussianCoordinates.fit_weighted(arrays.reshape(len(arrays), -1), weights)
+        return cls.around(LinearEmbedding(coordinates, arrays.shape[1:]), weights)
+
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n draws, each with the stored item that it is nearest to."""
         draws = super().sample(n, rng)

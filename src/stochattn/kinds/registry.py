@@ -19,16 +19,19 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from threading import RLock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._backend.arrays import Array
 from .._backend.checks import suggest_names
-from .codec import Codec, Items
-from .description import KindDescription
-from .kind import AnyKind, Kind
 from .options import InputError
 from .summary import SUMMARY
+
+if TYPE_CHECKING:
+    from .._backend.arrays import Array
+    from .codec import Codec, Items
+    from .description import KindDescription
+    from .kind import AnyKind
 
 PART_NAME = re.compile(r"part-(\d{5,})\.\w+")
 
@@ -45,7 +48,7 @@ def parts_in(path: Path) -> list[Path]:
 def read_codec(kind: AnyKind, path: Path, options: object, recognised: bool) -> Codec:
     """The codec of a file, a folder or a folder of parts; recognised: whether the user did not name the kind."""
     if parts := parts_in(path):
-        return kind.read_parts(parts, options)  # type: ignore[no-any-return]  # the codec of any kind
+        return kind.read_files(parts, options)  # type: ignore[no-any-return]  # the codec of any kind
     codec: Codec = kind.read_recognized(path, options) if recognised else kind.read(path, options)
     return codec
 
@@ -86,6 +89,8 @@ def register_kind(kind: AnyKind) -> AnyKind:
     >>> sa.register_kind(kind_of("protein")).items
     'sequences'
     """
+    from .kind import Kind
+
     named = all(isinstance(getattr(kind, name, None), str) for name in ("name", "item", "items"))
     if not isinstance(kind, Kind) or not named:
         raise TypeError(f"kind must be an instance of stochattn.kinds.Kind with name, item and items; got {kind!r}.")

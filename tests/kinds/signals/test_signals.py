@@ -314,14 +314,14 @@ def test_files_in_parts_are_read_as_one(tmp_path):
     classed = [
         write_ts(tmp_path / f"{i}.ts", values[part], labels[part]) for i, part in enumerate((slice(5), slice(5, 12)))
     ]
-    codec = KIND.read_parts(classed, SignalOptions())
+    codec = KIND.read_files(classed, SignalOptions())
     np.testing.assert_array_equal(codec.stored, values)
     assert codec.labels == labels
     assert codec.ids == tuple(map(str, range(1, 13)))
     plain = write_ts(tmp_path / "plain.ts", values[5:])
-    assert KIND.read_parts([classed[0], plain], SignalOptions()).labels is None
+    assert KIND.read_files([classed[0], plain], SignalOptions()).labels is None
     with pytest.raises(InputError, match=r"parts must hold signals of one shape; got \(1, 20\), \(1, 10\)"):
-        KIND.read_parts([plain, write_ts(tmp_path / "short.ts", values[:, :, :10])], SignalOptions())
+        KIND.read_files([plain, write_ts(tmp_path / "short.ts", values[:, :, :10])], SignalOptions())
 
 
 def test_the_array_of_a_file_that_holds_the_signals(tmp_path):

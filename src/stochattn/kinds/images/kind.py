@@ -145,11 +145,11 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
 
         return _with_names(read(path, options.size, options.colour), options).require_variety(str(path))
 
-    def read_parts(self, parts: Sequence[Path], options: ImageOptions) -> ImageCodec:
+    def read_files(self, paths: Sequence[Path], options: ImageOptions) -> ImageCodec:
         from .reading import read
 
-        found = read(parts[0].parent, options.size, options.colour, parts)
-        return _with_names(found, options).require_variety(str(parts[0].parent))
+        found = read(paths[0].parent, options.size, options.colour, paths)
+        return _with_names(found, options).require_variety(str(paths[0].parent))
 
     def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
         from .reading import convert_array
@@ -194,10 +194,10 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
         note = f"{small} the generator {name!r}: 'hopfield' is used instead."
         return _hopfield(codec, weights, ImageHopfieldOptions(), (note,))
 
-    def writer(self, codec: ImageCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        if isinstance(place, Path):
-            return FolderWriter(place, codec, settings)
-        return StreamWriter(place, format.name, codec, settings)
+    def writer(self, codec: ImageCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        if isinstance(destination, Path):
+            return FolderWriter(destination, codec, settings)
+        return StreamWriter(destination, format.name, codec, settings)
 
     def as_array(self, codec: ImageCodec, items: Array, first: int) -> Array:
         """Pictures (n, h, w) or (n, h, w, 3), levels from 0 to 255."""
@@ -227,7 +227,7 @@ def _hopfield(
     except ValueError as error:
         raise InputError(str(error)) from None
     embedding = ImageEmbedding(linear, codec.shape, notes)
-    return HopfieldGenerator.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
+    return HopfieldGenerator.of(embedding, weights, o)
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,9 +111,9 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
     def read(self, path: Path, options: ProteinOptions) -> ProteinCodec:
         return ProteinCodec.of(str(path), read_alignment(path, options.alignment, options.alphabet), options)
 
-    def read_parts(self, parts: Sequence[Path], options: ProteinOptions) -> ProteinCodec:
-        found = joined_alignments(parts, [read_alignment(p, options.alignment, options.alphabet) for p in parts])
-        return ProteinCodec.of(str(parts[0].parent), found, options)
+    def read_files(self, paths: Sequence[Path], options: ProteinOptions) -> ProteinCodec:
+        alignments = [read_alignment(path, options.alignment, options.alphabet) for path in paths]
+        return ProteinCodec.of(str(paths[0].parent), joined_alignments(paths, alignments), options)
 
     def codec_of(self, data: Mapping[str, str] | Sequence[str], options: ProteinOptions) -> ProteinCodec:
         if options.alignment is not None:
@@ -127,9 +127,7 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
         if isinstance(options, ProteinHopfieldOptions):
             embedding = ProteinEmbedding.fit(codec.stored[:, codec.match], options)
             embedding = replace(embedding, match=codec.match)
-            return HopfieldGenerator.fit(
-                embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler
-            )
+            return HopfieldGenerator.of(embedding, weights, options)
         if np.count_nonzero(weights) < 2:
             remedy = "Select more, or pass a number for beta, as beta=20, to draw around it."
             raise InputError(f"the generator {name!r} compares at least two sequences, and one is selected. {remedy}")
@@ -156,9 +154,9 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
             raise InputError(f"{rule} {'one text' if isinstance(items, str) else 'none'}. Pass a list of texts.")
         return items, None
 
-    def writer(self, codec: ProteinCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+    def writer(self, codec: ProteinCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         made = StockholmWriter if format.name == "stockholm" else FastaWriter
-        return made(place, codec, settings)  # type: ignore[arg-type]  # no format is a folder
+        return made(destination, codec, settings)  # type: ignore[arg-type]  # no format is a folder
 
     def read_new(self, codec: ProteinCodec, path: Path) -> Array:
         """Sequences aligned to the stored ones, in the columns of their file or in the kept ones."""

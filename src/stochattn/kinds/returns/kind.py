@@ -32,8 +32,6 @@ from .. import (
 from ..codec import ZARR
 from ..controls import Control, StepsControl
 from ..generator import Generator
-from ..hopfield import LinearEmbedding
-from ..plain import Gaussian, GaussianCoordinates
 from .codec import Key, ReturnsCodec
 from .description import ReturnsDescription, ReturnsOptions, WindowOptions
 from .generator.coordinates import Blocks
@@ -127,8 +125,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
         self, name: str, codec: ReturnsCodec, weights: Array, options: WindowOptions | NoOptions
     ) -> Generator:
         if isinstance(options, NoOptions):
-            normal = GaussianCoordinates.fit_weighted(codec.features(codec.stored), weights)
-            return Gaussian.around(LinearEmbedding(normal, codec.stored.shape[1:]), weights)
+            return super().fit_generator(name, codec, weights, options)
         o = options
         embedding = WindowEmbedding.fit(
             codec.history,
@@ -140,7 +137,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
             market=o.market,
             market_path=o.market_path,
         )
-        windows = WindowGenerator.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
+        windows = WindowGenerator.of(embedding, weights, o)
         return windows if o.days is None else PathGenerator.fit(windows, codec.blocks, o.days, o.link)
 
     def evaluated_options(self, options: WindowOptions | NoOptions) -> WindowOptions | NoOptions:
@@ -166,10 +163,10 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
                 raise InputError(f"{text}: the same day of this ticker is {values[key]:g} already.")
         return values
 
-    def writer(self, codec: ReturnsCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+    def writer(self, codec: ReturnsCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         if format.name == "npy":
-            return ScenarioArrayWriter(place, codec)  # type: ignore[arg-type]  # no format but zarr is a folder
-        return ScenarioWriter(place, format.name, codec)  # type: ignore[arg-type]
+            return ScenarioArrayWriter(destination, codec)  # type: ignore[arg-type]  # no format but zarr is a folder
+        return ScenarioWriter(destination, format.name, codec)  # type: ignore[arg-type]
 
     def as_array(self, codec: ReturnsCodec, items: Array, first: int) -> Array:
         """Scenarios (n, days, tickers): log-returns, or prices where `output` says so."""

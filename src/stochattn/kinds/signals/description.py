@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ..._backend.checks import check_count, check_non_negative
-from ..comparison import MIN_POINTS as MIN_UCR_POINTS
 from ..delimited import SHEET_HELP
 from ..description import KindDescription
 from ..options import HopfieldOptions, InputError, Knob, NoOptions, option
@@ -91,6 +90,8 @@ class SignalDeformationOptions:
 
 def _begins_with_numbers(path: Path) -> bool:
     """Whether the first line of a .tsv file holds numbers, as many as a signal has points and a class."""
+    from ..comparison import MIN_POINTS as MIN_UCR_POINTS
+
     try:
         with path.open("rb") as stream:
             cells = [float(cell) for cell in stream.readline(MAX_FIRST_LINE).split(b"\t")]

@@ -34,14 +34,13 @@ from ..codec import ZARR, index_of
 from ..controls import Control, StretchControl
 from ..gallery import GalleryItems, card_heading, laid_out, stored_name
 from ..generator import Generator
-from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
-from ..plain import Gaussian, GaussianCoordinates, Rescaled
+from ..plain import Rescaled
 from .codec import SignalCodec
 from .description import SignalDeformationOptions, SignalDescription, SignalOptions, TimeWindowOptions
 from .formats import make_class_words
 from .generator.deformations import SignalDeformations
 from .generator.window_fit import fit_time_windows
-from .reading import NONE, convert_array, join_signals, make_codec, read_signals
+from .reading import NONE, convert_array, make_codec, read_signals
 from .writing import SignalWriter, check_signals, compare_signals, signal_statistics
 
 MAX_POINTS_CONTROLS, MAX_CHANNELS_CONTROLS = 240, 4  # of the small plot
@@ -138,9 +137,9 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
             options,
         )
 
-    def read_parts(self, parts: Sequence[Path], options: SignalOptions) -> SignalCodec:
-        found = join_signals([read_signals(part, options.label) for part in parts])
-        return make_codec(found, str(parts[0].parent), options)
+    def read_files(self, paths: Sequence[Path], options: SignalOptions) -> SignalCodec:
+        signals = join_signals([read_signals(path, options.label) for path in paths])
+        return make_codec(signals, str(paths[0].parent), options)
 
     def codec_of(self, data: object, options: SignalOptions) -> SignalCodec:
         if options.label not in (None, NONE):
@@ -168,16 +167,10 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
                     rule = f"{name} must be less than the {codec.length} points of a signal"
                     raise InputError(f"{rule}; got {getattr(options, name)}. Leave it out to choose it.")
             return fit_time_windows(signals, np.asarray(weights), codec.classes, dict(vars(options)))
-        features, o = signals.reshape(codec.K, -1), options
-        if not isinstance(o, HopfieldOptions):
-            if name == "rescaled":
-                conditional = SignalDeformations.fit(signals, np.asarray(weights), codec.classes)
-                return Rescaled.fit(signals, np.asarray(weights), self.items, conditional)
-            normal = LinearEmbedding(GaussianCoordinates.fit_weighted(features, weights), signals.shape[1:])
-            return Gaussian.around(normal, weights)
-        coordinates = Coordinates.fit(features, variance=o.variance, whiten=o.whiten, norm=o.norm)
-        embedding = LinearEmbedding(coordinates, signals.shape[1:])
-        return HopfieldGenerator.fit(embedding, weights, beta=o.beta, novelty=o.novelty, sampler=o.sampler)
+        if name == "rescaled":
+            conditional = SignalDeformations.fit(signals, np.asarray(weights), codec.classes)
+            return Rescaled.fit(signals, np.asarray(weights), self.items, conditional)
+        return super().fit_generator(name, codec, weights, options)
 
     def parse_condition(self, codec: SignalCodec, texts: Sequence[str]) -> Mapping[object, object]:
         """Texts [CHANNEL@]POINT=VALUE and [CHANNEL@]FIRST:LAST=ID; points count from 1 and include both ends.
@@ -203,8 +196,8 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
                 raise InputError(f"condition {text!r} contradicts another one of the same place: remove one of them.")
         return found
 
-    def writer(self, codec: SignalCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        return SignalWriter(place, format.name, codec, settings)
+    def writer(self, codec: SignalCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        return SignalWriter(destination, format.name, codec, settings)
 
     def as_array(self, codec: SignalCodec, items: Array, first: int) -> Array:
         """Signals (n, channels, points), or (n, points) where the stored ones have no channels."""

@@ -28,12 +28,12 @@ from ..delimited.formulas import without_apostrophes
 from ..delimited.reading import COLUMNS, are_dates, matrix_frame, numbers_beside_dates, read_table
 from ..gallery import Display
 from ..generator import Generator
-from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
+from ..hopfield import HopfieldGenerator, LinearEmbedding
 from ..kind import Kind
 from ..measures import KeyMeasure, Measures
 from ..native import FrameType, Native, pandas_frame
 from ..options import InputError
-from ..plain import Gaussian, GaussianCoordinates
+from ..plain import Gaussian
 from .codec import TableCodec
 from .columns.cells import Cells
 from .columns.columns import Column, Levels, Source, Value
@@ -185,8 +185,8 @@ class TableKind(TableDescription, Kind["TableCodec"]):
     def read(self, path: Path, options: TableOptions) -> TableCodec:
         return TableCodec.read(path, options)
 
-    def read_parts(self, parts: Sequence[Path], options: TableOptions) -> TableCodec:
-        return TableCodec.read(parts[0].parent, options, parts)
+    def read_files(self, paths: Sequence[Path], options: TableOptions) -> TableCodec:
+        return TableCodec.read(paths[0].parent, options, paths)
 
     def read_recognized(self, path: Path, options: TableOptions) -> TableCodec:
         """The codec of the table in a file; a note says where it may be a price history or signals instead."""
@@ -221,9 +221,7 @@ class TableKind(TableDescription, Kind["TableCodec"]):
         if isinstance(options, TableHopfieldOptions):
             return _fit_hopfield(codec, weights, options)
         if name == "gaussian":
-            features = codec.filling.filled
-            normal = LinearEmbedding(GaussianCoordinates.fit_weighted(features, weights), features.shape[1:])
-            return Gaussian.around(normal, weights)
+            return Gaussian.of_arrays(codec.filling.filled, weights)
         return fit_covariance(codec, weights, options)
 
     def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value | Several]:
@@ -245,13 +243,15 @@ class TableKind(TableDescription, Kind["TableCodec"]):
         """Rows of a data frame, and those (n,) with a value that new rows cannot have."""
         return rows_to_score(codec, items)
 
-    def writer(self, codec: TableCodec, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        if isinstance(place, Path):
-            raise InputError(f"{place}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy.")
+    def writer(self, codec: TableCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
+        if isinstance(destination, Path):
+            raise InputError(
+                f"{destination}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy."
+            )
         style = replace(codec.style, delimiter="\t") if format.name == "tsv" else codec.style
         if format.name in ("csv", "tsv"):
-            return DelimitedWriter(place, codec.columns, style, codec.formulas if codec.options.safe_csv else ())
-        return {"parquet": ParquetWriter, "npy": MatrixWriter}[format.name](place, codec.columns, style)
+            return DelimitedWriter(destination, codec.columns, style, codec.formulas if codec.options.safe_csv else ())
+        return {"parquet": ParquetWriter, "npy": MatrixWriter}[format.name](destination, codec.columns, style)
 
     def as_array(self, codec: TableCodec, items: pd.DataFrame, first: int) -> Array:
         """Rows as a matrix (n, columns), with new identifiers; NaN for missing cells."""
@@ -313,16 +313,12 @@ class _SpreadKeepingEmbedding(LinearEmbedding):
 
 
 def _fit_hopfield(codec: TableCodec, weights: Array, options: TableHopfieldOptions) -> HopfieldGenerator:
-    features = codec.filling.filled
+    keeps_spread = options.norm == "whole" and options.spread == "kept"
     try:
-        coordinates = Coordinates.fit(features, variance=options.variance, whiten=options.whiten, norm=options.norm)
+        embedding = (_SpreadKeepingEmbedding if keeps_spread else LinearEmbedding).of(codec.filling.filled, options)
     except ValueError as error:
         raise InputError(f"{codec.source.name or 'the table'}: {error}") from None
-    keeps_spread = options.norm == "whole" and options.spread == "kept"
-    embedding = (_SpreadKeepingEmbedding if keeps_spread else LinearEmbedding)(coordinates, features.shape[1:])
-    return HopfieldGenerator.fit(
-        embedding, weights, beta=options.beta, novelty=options.novelty, sampler=options.sampler
-    )
+    return HopfieldGenerator.of(embedding, weights, options)
 
 
 KIND = TableKind()
