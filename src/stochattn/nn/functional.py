@@ -23,8 +23,7 @@ from .noise import (
     require_seed,
     states_in_one_launch,
 )
-from .ranks import ShardedMemory
-from .ranks_layers import attend_after_steps
+from .ranks import ShardedMemory, attend_after_steps
 from .steps import HALF, LangevinSteps, additive, leading_of_keys, require_mask, require_shapes, wide
 
 __all__ = [  # with names that other modules of the layers import from here

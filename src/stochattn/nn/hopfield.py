@@ -26,8 +26,7 @@ from .association import (
     states_like,
 )
 from .functional import HALF, wide
-from .ranks import ShardedMemory
-from .ranks_layers import retrieve
+from .ranks import ShardedMemory, retrieve
 
 KIND = "stochattn.HopfieldMemory"
 

@@ -34,8 +34,8 @@ from .base import Sampler, map_arrays
 from .complement import reduce
 from .draws import Checkpoint, Draws, RunSettings
 from .exact import Exact
+from .langevin import ULA
 from .mala import MALA
-from .ula import ULA
 from .underdamped import Underdamped
 
 STARTS = ("memories", "sphere", "equilibrium")
