@@ -29,7 +29,7 @@ from ..samplers.ranks import CHAIN_SAMPLERS, ShardedPlan, draw, run_on_ranks
 from ..storage.ranks import Checked, Fact, Group, checksum
 
 if TYPE_CHECKING:
-    from .functional import LangevinSteps
+    from .steps import LangevinSteps
 
 Noise = Callable[[Tensor, float], Tensor]
 MAX_FACT = 100  # characters of an argument that ranks compare; of a longer one they compare a digest

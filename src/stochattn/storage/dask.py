@@ -18,7 +18,7 @@ from functools import cached_property, partial, reduce
 from importlib import import_module
 from pkgutil import resolve_name
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 from weakref import WeakSet
 
 import numpy as np
@@ -176,7 +176,7 @@ def is_dask(x: object) -> TypeGuard[DaskArray]:
     return dask_array is not None and isinstance(x, dask_array.Array)
 
 
-def _zarr_arrays(x: DaskArray) -> list[Any]:
+def _zarr_arrays(x: DaskArray) -> list[object]:
     """The Zarr arrays that `dask.array.from_zarr` reads for x: each is the only entry of a layer of its graph."""
     graph = x.__dask_graph__()
     sources = [layer for name, layer in graph.layers.items() if str(name).startswith("original-")]
