@@ -19,7 +19,7 @@ import numpy as np
 
 import stochattn as sa
 from stochattn._backend.files import write_atomically
-from stochattn.samplers.ula import ULA
+from stochattn.samplers.langevin import ULA
 
 from . import family as families
 from . import protocol

@@ -29,11 +29,11 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
-    Fault("noise √(α/β) (ULA)", "samplers/ula.py", "scale = math.sqrt(2 * alpha / beta)", "scale = math.sqrt(alpha / beta)"),
-    Fault("noise √(2α)/β (ULA)", "samplers/ula.py", "scale = math.sqrt(2 * alpha / beta)", "scale = math.sqrt(2 * alpha) / beta"),
+    Fault("noise √(α/β) (ULA)", "samplers/langevin.py", "scale = math.sqrt(2 * alpha / beta)", "scale = math.sqrt(alpha / beta)"),
+    Fault("noise √(2α)/β (ULA)", "samplers/langevin.py", "scale = math.sqrt(2 * alpha / beta)", "scale = math.sqrt(2 * alpha) / beta"),
     Fault("noise √(α/β) (MALA)", "samplers/mala.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(alpha / beta)"),
     Fault("noise √(2α)/β (MALA)", "samplers/mala.py", "  scale = math.sqrt(2 * alpha / beta)", "  scale = math.sqrt(2 * alpha) / beta"),
-    Fault("noise √(α/β) outside the span", "samplers/ula.py", "1 - self.alpha, 2 * self.alpha / beta", "1 - self.alpha, self.alpha / beta"),
+    Fault("noise √(α/β) outside the span", "samplers/langevin.py", "1 - self.alpha, 2 * self.alpha / beta", "1 - self.alpha, self.alpha / beta"),
     Fault("noise 1/β instead of 1/√β (exact)", "samplers/exact.py", "samples.shape[1], 1 / math.sqrt(beta)", "samples.shape[1], 1 / beta"),
     Fault("β missing from the logits (chains)", "samplers/base.py", "row_product(transpose(self.patterns) * beta)", "row_product(transpose(self.patterns) * 1.0)"),
     Fault(
@@ -239,7 +239,7 @@ FAULTS = [
     Fault("kernels: the same memory drawn by all", "kernels/numbers.py", "words(key, first + rows, none + 1, none, DRAW)", "words(key, none, none + 1, none, DRAW)", "kernels/test_kernels.py"),
     Fault("device: multipliers of Philox swapped", "kernels/philox.py", "MULTIPLIERS = 0xD2511F53, 0xCD9E8D57", "MULTIPLIERS = 0xCD9E8D57, 0xD2511F53", "kernels/test_philox.py"),
     Fault("device: gamma without its rejection", "kernels/philox.py", "right = waiting & (x > -1) & (_uniform(c, self.reference).log() < shape * _log_acceptance(x))", "right = waiting", "kernels/test_philox.py"),
-    Fault("device: the complement relaxes one step only", "samplers/ula.py", "2 * self.alpha / beta, steps)", "2 * self.alpha / beta)", "kernels/test_kernels.py"),
+    Fault("device: the complement relaxes one step only", "samplers/langevin.py", "2 * self.alpha / beta, steps)", "2 * self.alpha / beta)", "kernels/test_kernels.py"),
     Fault("device: steps at another beta taken along", "samplers/plan.py", "if isinstance(self.beta, float) or most == 1:", "if True:", "samplers/test_run.py"),
     Fault("device: a full device loses what was kept", "samplers/loop.py", "if not chains.steps:", "if True:", "kernels/test_philox.py"),
     Fault("blocks of rows: 32 where padded to 8", "_backend/random.py", "block = rows_in_block(reference)", "block = 8"),
@@ -247,7 +247,7 @@ FAULTS = [
     Fault("blockwise: the readout not scaled down", "storage/blockwise.py", "readout = readout * decay + read", "readout = readout + read", "storage/test_blockwise.py"),
     Fault("mapped: rows in another order", "storage/mapped.py", "rows[order[block]] = patterns[indices[order[block]]]", "rows[block] = patterns[indices[order[block]]]", "storage/test_mapped.py"),
     Fault("mapped: a truncated file accepted", "storage/mapped.py", "if size < needed:", "if False:", "storage/test_mapped.py"),
-    Fault("chains written over while they move", "samplers/ula.py", "state.xi + 0", "state.xi", "samplers/test_run.py"),
+    Fault("chains written over while they move", "samplers/langevin.py", "state.xi + 0", "state.xi", "samplers/test_run.py"),
     Fault("layers: noise √(α/β)", "nn/steps.py", "variance = 2 * self.alpha / beta", "variance = self.alpha / beta", "nn/test_nn.py"),
     Fault("layers: hidden keys seen by the steps", "nn/functional.py", "attended = keys.attend(xi, keys.key)", "attended = Keys(keys.key, keys.beta, None, keys.is_causal).attend(xi, keys.key)", "nn/test_nn.py"),
     Fault("layers: later keys seen by the steps", "nn/functional.py", "attended = keys.attend(xi, keys.key)", "attended = Keys(keys.key, keys.beta, keys.mask).attend(xi, keys.key)", "nn/test_nn.py"),

@@ -103,7 +103,7 @@ def test_the_reproduction_uses_public_names_only(path):
         "stochattn.kinds.proteins.sequences",
         "stochattn._backend.files",
         "stochattn._backend.parallel",
-        "stochattn.samplers.ula",  # for a planted fault
+        "stochattn.samplers.langevin",  # for a planted fault
         *(
             f"stochattn.{name}"
             for name in ["bounds", "conditioning", "energy", "multihead", "metrics", "neighbors", "temperature"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +21,6 @@ METADATA = "zarr.json"
 """The file of an array of version 3 that describes it; `.zarray` is that of version 2."""
 UNFINISHED = "*.partial"
 """What a process that was killed leaves of a chunk."""
-
-
-class StoredChunks(Protocol):
-    """What a Zarr array says about its chunks."""
-
-    @property
-    def nchunks(self) -> int: ...
-    @property
-    def nchunks_initialized(self) -> int: ...
-    @property
-    def fill_value(self) -> object: ...
 
 
 def zarr_module() -> ModuleType:
@@ -81,7 +70,7 @@ def read_zarr(path: Path, max_bytes: int = MAX_BYTES) -> tuple[NumpyArray, Mappi
     return values, attributes
 
 
-def missing_chunks(array: StoredChunks) -> str:
+def missing_chunks(array: Any) -> str:
     """A sentence on chunks of a Zarr array that are not stored, which Zarr reads as its fill value; empty for none.
 
     They may be lost, as in a copy that was interrupted. Zarr also leaves out chunks that hold the fill value alone.

@@ -21,7 +21,8 @@ from .._backend.arrays import ArrayLike
 from .._backend.checks import check_beta, check_count, check_positive
 from ..core.memory import MemoryBank
 from ..core.temperature import natural
-from .functional import additive, require_generator, require_mask, wide
+from .noise import require_generator
+from .steps import additive, require_mask, wide
 
 MAX_STEPS = 1000  # steps until a tolerance must be met, unless their number is given
 

@@ -12,33 +12,9 @@ from torch import Tensor
 from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 
 from .._backend.checks import check_positive
-from .noise import (
-    MIN_FAST_NUMBERS,
-    AddNoise,
-    Attended,
-    DeviceNoise,
-    is_transformed,
-    noise_source,
-    require_generator,
-    require_seed,
-    states_in_one_launch,
-)
-from .ranks import ShardedMemory
-from .ranks_layers import attend_after_steps
-from .steps import HALF, LangevinSteps, additive, leading_of_keys, require_mask, require_shapes, wide
-
-__all__ = [  # with names that other modules of the layers import from here
-    "HALF",
-    "MIN_FAST_NUMBERS",
-    "LangevinSteps",
-    "additive",
-    "langevin_states",
-    "noise_source",
-    "require_generator",
-    "require_mask",
-    "stochastic_attention",
-    "wide",
-]
+from .noise import AddNoise, Attended, DeviceNoise, is_transformed, noise_source, require_seed, states_in_one_launch
+from .ranks import ShardedMemory, attend_after_steps
+from .steps import HALF, LangevinSteps, additive, leading_of_keys, require_shapes, wide
 
 
 def stochastic_attention(
@@ -64,7 +40,7 @@ def stochastic_attention(
 
     query: (..., L, d); key: (..., S, d); value: (..., S, v); result: (..., L, v). Arguments up to enable_gqa are those
     of scaled_dot_product_attention, which this is for n_steps = 0; scale is another name of beta, and heads may share
-    keys without enable_gqa too. n_steps, alpha, noise, beta and generator are those of `LangevinSteps`. With a seed, a
+    keys without enable_gqa too. n_steps, alpha, noise, beta and generator are those of `LangevinSteps`. With a seed, an
     integer or an integer tensor, the noise is a function of it, also in compiled and exported graphs. Masks hold
     at every step, a query without any key reads zeros, and dropout_p drops weights of the readout only. Half precision
     takes its steps in float32; the result has the dtype that torch's attention would have.

@@ -16,18 +16,9 @@ from .._backend.arrays import ArrayLike
 from .._backend.checks import check_indices
 from .._backend.files import require_replaceable, write_atomically
 from ..core.memory import width_error
-from .association import (
-    Association,
-    beta_tensor,
-    check_banks,
-    natural_beta,
-    positive_beta,
-    register_beta,
-    states_like,
-)
-from .functional import HALF, wide
-from .ranks import ShardedMemory
-from .ranks_layers import retrieve
+from .association import Association, beta_tensor, check_banks, natural_beta, positive_beta, register_beta, states_like
+from .ranks import ShardedMemory, retrieve
+from .steps import HALF, wide
 
 KIND = "stochattn.HopfieldMemory"
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from .._backend.arrays import ArrayLike
 from .._backend.checks import check_count, check_positive
 from .association import Association, beta_tensor, positive_beta, register_beta, states_like
-from .functional import wide
 from .hopfield import HopfieldMemory
+from .steps import wide
 
 PROJECTIONS = ("query", "stored", "value", "out")
 

@@ -20,7 +20,7 @@ from functools import partial
 from inspect import signature
 from threading import Lock
 from types import SimpleNamespace
-from typing import NamedTuple, SupportsIndex, TypeAlias, TypedDict, cast
+from typing import NamedTuple, SupportsIndex, TypedDict, cast
 from weakref import WeakSet
 
 import torch
@@ -301,7 +301,6 @@ def normalize_indices(name: str, values: tuple[int, ...], n: int) -> list[int]:
     return sorted({value % n for value in values})
 
 
-Attended: TypeAlias = "tuple[Tensor, Tensor | None]"
 NAME, PLAIN = "stochastic", "sdpa"
 IN_CONTEXT = "stochastic_context"  # for models without torch's attention, whose soft caps and sinks it has not
 IMPLEMENTATION = "_attn_implementation_internal"
@@ -425,7 +424,7 @@ class _Context(ContextDecorator, AbstractContextManager[nn.Module]):
 
 def _attend(
     steps_of: Callable[[nn.Module], HeadSteps],
-    readout: Callable[..., Attended],
+    readout: Callable[..., tuple[Tensor, Tensor | None]],
     allowed_tensors: frozenset[str],
     module: nn.Module,
     query: Tensor,
@@ -433,7 +432,7 @@ def _attend(
     value: Tensor,
     attention_mask: Tensor | None = None,
     **options: object,
-) -> Attended:
+) -> tuple[Tensor, Tensor | None]:
     """The attention that transformers calls in each layer: its own "sdpa", after the steps of the queries."""
     capped = {ours: options.pop(theirs, None) for theirs, ours in CAPS.items()}
     for name, option in options.items():  # transformers' own "sdpa" drops unknown ones

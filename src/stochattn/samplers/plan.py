@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -34,9 +34,12 @@ from .base import Sampler, map_arrays
 from .complement import reduce
 from .draws import Checkpoint, Draws, RunSettings
 from .exact import Exact
+from .langevin import ULA
 from .mala import MALA
-from .ula import ULA
 from .underdamped import Underdamped
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 STARTS = ("memories", "sphere", "equilibrium")
 START_CHOICES = f"one of {STARTS}, memory indices (n_chains,), states (n_chains, d), or draws to continue"
@@ -208,7 +211,7 @@ class Plan:
 
     bank: MemoryBank
     sampler: str
-    options: Any  # an instance of the sampler's `Options`
+    options: DataclassInstance  # of the sampler's class `Options`
     beta: float | list[float]
     kept: KeptSteps
     seed: int
@@ -349,7 +352,9 @@ def seed_and_chains(rng: SeedLike, n_chains: int | None, first: int | None, earl
     return seed_of(rng), range(first, first + check_count("n_chains", 30 if n_chains is None else n_chains))
 
 
-def choose_sampler(sampler: str | None, options: Mapping[str, object], earlier: Earlier) -> tuple[str, object]:
+def choose_sampler(
+    sampler: str | None, options: Mapping[str, object], earlier: Earlier
+) -> tuple[str, DataclassInstance]:
     """The name of the sampler and its checked options; an earlier run sets the sampler, and options left out."""
     if earlier is not None:
         before = earlier.settings

@@ -25,7 +25,7 @@ import numpy as np
 
 from .._backend.arrays import Array, NumpyArray
 from .._backend.checks import InputError, first_line
-from .._backend.zarr_files import StoredChunks, missing_chunks
+from .._backend.zarr_files import missing_chunks
 from .._version import __version__
 from .blockwise import Result, Shards, slices
 from .mapped import MappedRows
@@ -176,7 +176,7 @@ def is_dask(x: object) -> TypeGuard[DaskArray]:
     return dask_array is not None and isinstance(x, dask_array.Array)
 
 
-def _zarr_arrays(x: DaskArray) -> list[StoredChunks]:
+def _zarr_arrays(x: DaskArray) -> list[object]:
     """The Zarr arrays that `dask.array.from_zarr` reads for x: each is the only entry of a layer of its graph."""
     graph = x.__dask_graph__()
     sources = [layer for name, layer in graph.layers.items() if str(name).startswith("original-")]
