@@ -40,7 +40,7 @@ from .description import SignalDeformationOptions, SignalDescription, SignalOpti
 from .formats import make_class_words
 from .generator.deformations import SignalDeformations
 from .generator.window_fit import fit_time_windows
-from .reading import NONE, convert_array, make_codec, read_signals
+from .reading import NONE, convert_array, join_signals, make_codec, read_signals
 from .writing import SignalWriter, check_signals, compare_signals, signal_statistics
 
 MAX_POINTS_CONTROLS, MAX_CHANNELS_CONTROLS = 240, 4  # of the small plot
