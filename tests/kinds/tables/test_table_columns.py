@@ -84,7 +84,7 @@ def test_stored_cells_are_decoded_exactly():
     assert there_and_back([True, False, False])[1] == [True, False, False]
     texts = ["1.3.2021", "28.11.2021", "13.1.2021"]
     fitted, back = there_and_back(texts)
-    assert (fitted.clock.format, back) == ("%d.%m.%Y", texts)
+    assert (fitted.date_scale.format, back) == ("%d.%m.%Y", texts)
     stamps = pd.to_datetime(["2021-03-01 10:00", "2021-03-02 11:30"]).tolist()
     assert there_and_back(stamps)[1] == stamps
     zoned = pd.to_datetime(["2021-03-01 10:00", "2021-07-02 11:30"]).tz_localize("Europe/Vienna").tolist()
@@ -178,9 +178,9 @@ def test_long_numbers():
 
 
 def test_the_whole_column_decides_which_is_day_and_which_month():
-    assert column(["01/02/2021", "13/02/2021"])[0].clock.format == "%d/%m/%Y"
+    assert column(["01/02/2021", "13/02/2021"])[0].date_scale.format == "%d/%m/%Y"
     fitted, note = column(["01/02/2021", "03/04/2021"])
-    assert fitted.clock.format == "%m/%d/%Y"
+    assert fitted.date_scale.format == "%m/%d/%Y"
     assert "dates are read as %m/%d/%Y" in note
     assert column(["2021-02-01", "2021-03-04"])[1] == ""
 
@@ -416,7 +416,7 @@ def test_nanoseconds_of_more_than_292_years_are_preserved():
     days = pd.to_datetime([str(day) for day in dates]).as_unit("ns")
     codec = TableCodec.fit(pd.DataFrame({"day": days, "x": np.arange(5.0)}))
     column = codec.columns[0]
-    assert column.clock.step == 86_400 * 10**9
+    assert column.date_scale.step == 86_400 * 10**9
     assert column.numbers(Cells.of(codec.stored["day"])).tolist() == [(day - dates[0]).days for day in dates]
     pd.testing.assert_series_equal(codec.decode(codec.encode(codec.stored), np.arange(5))["day"], codec.stored["day"])
 
@@ -436,7 +436,7 @@ def test_nanoseconds_of_more_than_292_years_are_preserved():
 )
 def test_times_are_counted_in_the_longest_steps_that_reach_all_of_them(unit, times, step):
     stamps = pd.Series(np.array(times).astype(f"M8[{unit}]"), name="x")
-    clock = column(stamps)[0].clock
+    clock = column(stamps)[0].date_scale
     assert (clock.origin, clock.step) == (min(times), step)
     np.testing.assert_array_equal(clock.numbers(stamps), (np.array(times) - min(times)) / step)
     assert clock.series(clock.numbers(stamps)).tolist() == stamps.tolist()

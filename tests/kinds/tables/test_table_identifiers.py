@@ -223,9 +223,9 @@ def test_iso_dates_beside_decimal_commas_are_dates(tmp_path):
     (tmp_path / "t.csv").write_text(f"when;x\n{rows}")
     codec = TableCodec.read(tmp_path / "t.csv")
     assert [str(one.type) for one in codec.columns] == ["date", "numeric"]
-    assert codec.columns[0].clock.format == "%Y-%m-%d"
+    assert codec.columns[0].date_scale.format == "%Y-%m-%d"
     assert codec.notes == ()
-    assert column("when", ["01.02.2021", "03.04.2021"], day_first=True)[0].clock.format == "%d.%m.%Y"
+    assert column("when", ["01.02.2021", "03.04.2021"], day_first=True)[0].date_scale.format == "%d.%m.%Y"
 
 
 def test_dates_of_two_kinds_are_still_an_error():
@@ -236,7 +236,7 @@ def test_dates_of_two_kinds_are_still_an_error():
 def test_days_come_first_beside_decimal_commas(tmp_path):
     rows = "".join(f"{i % 12 + 1:02d}/03/2021;{i},5\n" for i in range(24))
     (tmp_path / "t.csv").write_text(f"when;x\n{rows}")
-    assert TableCodec.read(tmp_path / "t.csv").columns[0].clock.format == "%d/%m/%Y"
+    assert TableCodec.read(tmp_path / "t.csv").columns[0].date_scale.format == "%d/%m/%Y"
 
 
 def test_decoded_rows_have_no_identifier_of_a_stored_row():

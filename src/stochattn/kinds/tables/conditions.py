@@ -373,7 +373,7 @@ def _lower_end(formula: ColumnFormula, amount: float, is_open: bool) -> tuple[fl
 
 def _value(column: Column, amount: float) -> Value:
     """An amount of a column as a value that its conditions take."""
-    return own_numbers(column, amount) if column.clock is None else pd.Timestamp(amount, unit="s")
+    return own_numbers(column, amount) if column.date_scale is None else pd.Timestamp(amount, unit="s")
 
 
 def _implied(orders: Sequence[ColumnOrder]) -> list[ColumnOrder]:

@@ -88,9 +88,9 @@ def _control(codec: TableCodec, column: Column) -> Control:
         return ChoiceControl(column.name, column.name, tuple(dict.fromkeys(values))[:MAX_LEVELS])
     numbers = column.numbers(codec.stored[column.name].dropna())
     low, high = float(numbers.min()), float(numbers.max())
-    if column.clock is not None:
-        first, last = (str(one)[:10] for one in column.clock.series(np.array([low, high])))
-        return RangeControl(column.name, column.name, first, last, "date", is_timed=not column.clock.counts_days)
+    if column.date_scale is not None:
+        first, last = (str(one)[:10] for one in column.date_scale.series(np.array([low, high])))
+        return RangeControl(column.name, column.name, first, last, "date", is_timed=not column.date_scale.counts_days)
     if column.unit:
         return RangeControl(column.name, column.name, column.shown(low), column.shown(high), "text")
     decimal = codec.style.notation(column.name).decimal
@@ -126,7 +126,7 @@ def _never_drawn(column: Column, cells: Cells) -> Array:
             return np.asarray(unknown)
         numbers = column.numbers(cells)
     except (TypeError, ValueError, AttributeError):
-        content = "numbers" if column.clock is None else "dates"
+        content = "numbers" if column.date_scale is None else "dates"
         found = f"got cells such as {next(iter(cells.present.objects), None)!r} ({cells.dtype})"
         raise InputError(f"items: column {column.name!r} must hold {content}; {found}. Convert the column.") from None
     outside = (numbers < column.transform.low) | (numbers > column.transform.high)

@@ -176,7 +176,9 @@ def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataF
         if column.notation is not None and series.dtype.kind in "iuf":  # as a file is read
             series = in_notation(series, column.notation)
         try:
-            cells[column.name] = _as(series, column.dtype, column.clock is not None and column.clock.days)
+            cells[column.name] = _as(
+                series, column.dtype, column.date_scale is not None and column.date_scale.has_date_objects
+            )
         except (TypeError, ValueError):
             raise InputError(f"{where}, column {column.name!r}: {series.dtype} does not fit {column.dtype}.") from None
     return pd.DataFrame(cells)

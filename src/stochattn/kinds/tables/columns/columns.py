@@ -21,7 +21,7 @@ from ...delimited.numbers import Notation
 from ...frames import PLAIN_KINDS
 from ...options import InputError, listed
 from .cells import Cells
-from .dates import PER_SECOND, Clock
+from .dates import PER_SECOND, DateScale
 from .scales import Distinct, Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
@@ -99,15 +99,15 @@ class Levels:
 class Column:
     """One column of a table: without a transform it has no features; identifiers continue after `last_number`.
 
-    clock:    of dates and times
-    notation: of numbers and times whose cells are texts such as $12.50 and 08:30
+    date_scale: of dates and times
+    notation:   of numbers and times whose cells are strings such as $12.50 and 08:30
     """
 
     name: str
     type: ColumnType
     dtype: np.dtype | pd.api.extensions.ExtensionDtype
     transform: Ranks | Levels | None = None
-    clock: Clock | None = None
+    date_scale: DateScale | None = None
     last_number: int = 0
     notation: TextNotation | None = None
 
@@ -134,7 +134,7 @@ class Column:
         cells = Cells.of(cells)
         if self.notation is not None:
             return cells.numbers_in(self.notation)
-        return cells.numbers if self.clock is None else self.clock.numbers(cells)
+        return cells.numbers if self.date_scale is None else self.date_scale.numbers(cells)
 
     def array(self, features: Array) -> Array | pd.api.extensions.ExtensionArray:
         """Features (n, width) as cells (n,), in an array of the dtype of the column."""
@@ -154,9 +154,9 @@ class Column:
             if plain.kind == "f":  # noise may lead beyond what it can hold
                 numbers = np.minimum(np.maximum(numbers, np.finfo(plain).min), np.finfo(plain).max)
             return numbers.astype(plain, copy=False)
-        if self.clock is not None and self.clock.format is not None:
-            return pd.array(self.clock.texts(numbers), dtype=self.dtype)
-        series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
+        if self.date_scale is not None and self.date_scale.format is not None:
+            return pd.array(self.date_scale.strings(numbers), dtype=self.dtype)
+        series = pd.Series(numbers) if self.date_scale is None else self.date_scale.series(numbers)
         return series.astype(self.dtype).array
 
     def cells(self, features: Array) -> pd.Series:
@@ -171,13 +171,13 @@ class Column:
     @property
     def unit(self) -> str:
         """What its numbers count, where that is time; those of one unit can be compared."""
-        return "date" if self.clock is not None else "" if self.notation is None else self.notation.unit
+        return "date" if self.date_scale is not None else "" if self.notation is None else self.notation.unit
 
     @property
     def grid(self) -> tuple[int, int, int]:
         """Origin, step and divisor of what numbers x stand for: (origin + x · step) / divisor, in seconds for dates."""
-        if self.clock is not None:
-            return self.clock.origin, self.clock.step, PER_SECOND[self.clock.unit]
+        if self.date_scale is not None:
+            return self.date_scale.origin, self.date_scale.step, PER_SECOND[self.date_scale.unit]
         if isinstance(self.notation, TimeNotation | DurationNotation):
             return self.notation.start, self.notation.step, 1
         return 0, 1, 1
@@ -201,8 +201,8 @@ class Column:
         self.require_within(value, number, ranks)
         if ranks.decimals is not None and round(number, ranks.decimals) != number and number not in ranks.values:
             precision = f"{ranks.decimals} decimals" if ranks.decimals else "whole numbers"
-            precision = "whole steps of time, as its dates have" if self.clock is not None else precision
-            if self.grid[1] > 1 and self.clock is None:
+            precision = "whole steps of time, as its dates have" if self.date_scale is not None else precision
+            if self.grid[1] > 1 and self.date_scale is None:
                 precision = f"times such as {self.shown(round(number))}"
             raise self.refusal(value, f"has {precision}. Round the value to that.")
         self.require_near(value, number, ranks)
@@ -245,8 +245,8 @@ class Column:
 
     def shown(self, number: float) -> str:
         """A number of this column as a message shows it: as its cells are, where they are dates or times."""
-        if self.clock is not None:
-            return str(self.clock.series(np.array([number])).iloc[0])
+        if self.date_scale is not None:
+            return str(self.date_scale.series(np.array([number])).iloc[0])
         if self.notation is not None and (self.notation.unit or number in self.notation.labels):
             return self.notation.written(number)
         return f"{number:.10g}"
@@ -268,14 +268,16 @@ class Column:
     def number(self, value: Value, notation: Notation) -> float:
         """A value, or what a text means, as a number of this column."""
         number = math.nan
-        if self.clock is not None:
-            number = self.clock.number(value)
+        if self.date_scale is not None:
+            number = self.date_scale.number(value)
         elif isinstance(value, str):
             number = (self.notation or notation).number(value)
         elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
             number = float(value)
         if not math.isfinite(number):
-            content, remedy = ("numbers", "a number") if self.clock is None else ("dates", "a date such as 2021-03-01")
+            content, remedy = (
+                ("numbers", "a number") if self.date_scale is None else ("dates", "a date such as 2021-03-01")
+            )
             if self.notation is not None and self.unit and isinstance(self.transform, Ranks):
                 content, remedy = "times", f"one such as {self.shown(self.transform.values[0])}"
             raise self.refusal(value, f"holds {content}, and this is not one. Pass {remedy}.")
@@ -283,8 +285,12 @@ class Column:
 
     def matches(self, series: pd.Series, text: str, notation: Notation = PLAIN) -> Array:
         """Which cells (n,) a text means, written as in the file or as an equal number or date: (n,) booleans."""
-        if self.clock is not None or self.notation is not None:
-            number = self.clock.number(text) if self.clock is not None else (self.notation or notation).number(text)
+        if self.date_scale is not None or self.notation is not None:
+            number = (
+                self.date_scale.number(text)
+                if self.date_scale is not None
+                else (self.notation or notation).number(text)
+            )
             return np.asarray(self.numbers(series) == number)
         values = list(series.dropna().unique())
         if (place := position_of(text, values, notation)) is None:

@@ -29,7 +29,7 @@ from ...native import pandas_frame
 from ...options import InputError, listed, option, with_count
 from .cells import Cells
 from .columns import MAX_EXACT, PLAIN, Column, ColumnType, Levels, Source
-from .dates import Clock, clock_of
+from .dates import DateScale, fit_date_scale
 from .scales import Distinct, Ranks, decimals_of, limits_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _examples(cells: pd.Series) -> dict[str, object]:
     return examples
 
 
-def check_type(present: Cells, distinct: int, type: ColumnType, clock: Clock | None, source: Source) -> None:
+def check_type(present: Cells, distinct: int, type: ColumnType, date_scale: DateScale | None, source: Source) -> None:
     """InputError for a column that cannot have the type that a user set."""
     dtype, is_amount = present.dtype, type in AMOUNTS
     if is_amount and dtype.kind == "O":
@@ -114,7 +114,7 @@ def check_type(present: Cells, distinct: int, type: ColumnType, clock: Clock | N
         (dtype.kind in "iu" and np.abs(numbers).max() >= MAX_EXACT, TOO_LONG),
         (type == ColumnType.BOOLEAN and distinct != 2, f"holds {distinct} distinct values, not two"),
         (type == ColumnType.CATEGORY and distinct > MAX_LEVELS, f"holds {distinct:,} values, over {MAX_LEVELS}"),
-        (type == ColumnType.DATE and clock is None, "does not hold dates"),
+        (type == ColumnType.DATE and date_scale is None, "does not hold dates"),
         (type == ColumnType.ID and not _can_be_ids(present), f"holds {_described(present)}, and {IDENTIFIERS}"),
     ):
         if wrong:
@@ -227,8 +227,10 @@ def repeated_ids(columns: Sequence[Column], table: Mapping[str, Cells]) -> tuple
     Either its name is that of ids, or each of its values has rows of its own, one after the other in time, or nearly
     every value has a row at every time.
     """
-    rows = [c for c in columns if c.clock is None and c.type in ("id", "integer", "category")]
-    timed = [c for c in columns if c.clock is not None or (_last_word(c.name) in TIMES - {"age"} and c.type != "id")]
+    rows = [c for c in columns if c.date_scale is None and c.type in ("id", "integer", "category")]
+    timed = [
+        c for c in columns if c.date_scale is not None or (_last_word(c.name) in TIMES - {"age"} and c.type != "id")
+    ]
     grouped = [c for c in rows if _last_word(c.name) not in TIMES]
     grouped.sort(key=lambda c: _last_word(c.name) not in PERSONAL | NAMING)  # named ones first
     for column in grouped:
@@ -256,7 +258,7 @@ def _are_followed(ids: Array, times: Array) -> bool:
 
 def _codes(column: Column, cells: Cells) -> Array:
     """The number of each cell (n,) among the distinct ones in rising order; -1 for missing cells."""
-    is_number = column.clock is not None or cells.dtype.kind in "iuf"
+    is_number = column.date_scale is not None or cells.dtype.kind in "iuf"
     values = column.numbers(cells) if is_number else np.array([str(cell) for cell in cells.objects])
     return np.where(cells.missing, -1, np.unique(values, return_inverse=True)[1])
 
@@ -390,7 +392,7 @@ def fit_column(
     classes rather than amounts.
     """
     cells = Cells.of(column)
-    name, dtype, clock, note, present = cells.name, cells.dtype, None, "", cells.present
+    name, dtype, date_scale, note, present = cells.name, cells.dtype, None, "", cells.present
     check_cells(cells, source)
     distinct = present.n_distinct
     if distinct < 2 and type not in (ColumnType.ID, ColumnType.CARRIED):
@@ -400,33 +402,35 @@ def fit_column(
         why = "has no values: it stays empty" if not len(present.array) else "is constant: it stays as it is"
         return Column(name, ColumnType.CARRIED, dtype), f" {why}. It may be dropped"
     if type is None or type == ColumnType.DATE:
-        clock, either = clock_of(present, source.day_first, partial(source.place, name))
-        note = f": dates are read as {clock.format}" if clock is not None and either else ""
-    if notation is None and clock is None and type in (None, *AMOUNTS):
+        date_scale, either = fit_date_scale(present, source.day_first, partial(source.place, name))
+        note = f": dates are read as {date_scale.format}" if date_scale is not None and either else ""
+    if notation is None and date_scale is None and type in (None, *AMOUNTS):
         notation = _notation(present)
     plain = present if notation is None else Cells(name, present.numbers_in(notation), present.rows)
     if type is None:
-        type, note = (ColumnType.DATE, note) if clock is not None else _infer(plain, distinct, label, source, notation)
+        type, note = (
+            (ColumnType.DATE, note) if date_scale is not None else _infer(plain, distinct, label, source, notation)
+        )
     else:
-        check_type(plain, distinct, type, clock, source)
+        check_type(plain, distinct, type, date_scale, source)
     if type in (ColumnType.ID, ColumnType.CARRIED):
         plain = _without_categories(present) if type == ColumnType.ID else present
         return Column(name, type, plain.dtype, last_number=_last_number(plain)), note
     if type in (ColumnType.BOOLEAN, ColumnType.CATEGORY):
         return Column(name, type, dtype, Levels.fit(cells), notation=notation), note
-    numbers = plain.distinct if clock is None else Distinct.of(clock.numbers(present))
-    if clock is not None and numbers.values[-1] >= MAX_EXACT:
+    numbers = plain.distinct if date_scale is None else Distinct.of(date_scale.numbers(present))
+    if date_scale is not None and numbers.values[-1] >= MAX_EXACT:
         note = " spans more steps of time than floats distinguish: cells are those of stored rows"
         return Column(name, ColumnType.CARRIED, dtype), note
-    dtype_ = plain.dtype if clock is None else np.dtype(float)
-    ranks = _ranks(numbers, dtype_, type, limits, source.place(name), notation or PLAIN)
+    number_type = plain.dtype if date_scale is None else np.dtype(float)
+    ranks = _ranks(numbers, number_type, type, limits, source.place(name), notation or PLAIN)
     if notation is not None:
         content = "times" if notation.unit else "numbers"
         shown = next(iter(notation.labels.values()), None) or example_of(present.objects)
         note = f": cells such as {shown} are read as {content}, and new ones are written the same way"
         if notation.labels:
             note += ". Numbers beyond the limit are as frequent in new rows as in stored ones"
-    return Column(name, type, dtype, ranks, clock, notation=notation), note
+    return Column(name, type, dtype, ranks, date_scale, notation=notation), note
 
 
 def _notation(present: Cells) -> TextNotation | None:

@@ -157,7 +157,7 @@ def turned(differences: Sequence[Difference], conditioned: AbstractSet[str]) -> 
 def _difference(name: str, base: str, columns: Mapping[str, Column], table: Table) -> Difference | None:
     """The difference of two ordered columns, the larger one first; None where it does not vary."""
     pair = name, base
-    clocks, scales = [columns[one].clock for one in pair], [columns[one].transform for one in pair]
+    clocks, scales = [columns[one].date_scale for one in pair], [columns[one].transform for one in pair]
     steps = [clock.step / PER_SECOND[clock.unit] for clock in clocks if clock is not None]
     if steps:  # the finer of two clocks, as each column must be found again from the other one
         unit = min(steps)
@@ -182,7 +182,7 @@ def _is_exact(columns: Mapping[str, Column], names: Sequence[str]) -> bool:
         column = columns[name]
         if not isinstance(column.transform, Ranks) or column.transform.decimals is None:
             return False
-        if column.clock is not None and column.clock.step / PER_SECOND[column.clock.unit] < MIN_STEP:
+        if column.date_scale is not None and column.date_scale.step / PER_SECOND[column.date_scale.unit] < MIN_STEP:
             return False
     return True
 

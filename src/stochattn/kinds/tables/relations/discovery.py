@@ -154,11 +154,11 @@ def _proposals(
     x, y = sample[fine.name], sample[coarse.name]
     if np.ptp(x) > 0 and np.ptp(y) > 0 and 1 - np.corrcoef(x, y)[0, 1] ** 2 < MAX_UNEXPLAINED:
         if half_step(fine) == 0 < half_step(coarse):  # a rounded number, of which another is exactly a multiple
-            form = ColumnFormula(fine.name, (coarse.name,), "", is_dated=fine.clock is not None)
+            form = ColumnFormula(fine.name, (coarse.name,), "", is_dated=fine.date_scale is not None)
             formulas = _simplest(form, columns, sample)
             yield from (one for one in formulas if (np.abs(one.values([y]) - x) <= TOLERANCE * np.abs(x)).all())
         yield from _simplest(
-            ColumnFormula(coarse.name, (fine.name,), "", is_dated=coarse.clock is not None), columns, sample
+            ColumnFormula(coarse.name, (fine.name,), "", is_dated=coarse.date_scale is not None), columns, sample
         )
 
 
@@ -212,7 +212,7 @@ def _formulas_of_two(
             ColumnFormula(target.name, pair, operation) for operation, pair in _products(target, amounts_only, numbers)
         ]
         proposals += [ColumnFormula(target.name, (end.name, start.name), "-")
-                      for start, end in permutations([c for c in columns if c.clock is not None], 2)]  # fmt: skip
+                      for start, end in permutations([c for c in columns if c.date_scale is not None], 2)]  # fmt: skip
     # What is computed usually has the most decimals, and an amount times a number is computed rather than divided.
     proposals.sort(key=lambda one: (half_step(by_name[one.target]), TWO.index(one.operation)))
     log_hypotheses = math.log(max(1, len(columns) ** 3 * len(TWO) * N_PAIRS))
@@ -469,13 +469,13 @@ def _parsed(text: str, columns: Mapping[str, Column]) -> Relation:
 
 def _formula(target: str, text: str, columns: Mapping[str, Column]) -> ColumnFormula | None:
     """The formula FACTOR * OPERATION + SHIFT that a text states, of which factor and shift may be left out, or None."""
-    clocked = target in columns and columns[target].clock is not None
+    is_dated = target in columns and columns[target].date_scale is not None
     shifted = re.fullmatch(rf"(.+?)\s+([+-])\s+({NUMBER})( days)?", text)
     for body, shift in ((text, 0.0), *([(shifted[1], float(f"{shifted[2]}{shifted[3]}"))] if shifted else [])):
         scaled = re.fullmatch(rf"({NUMBER}) \* (.+)", body)
         for term, factor in ((body, 1.0), *([(scaled[2], float(scaled[1]))] if scaled else [])):
             if (parts := _operation(term, columns)) is not None:
-                return ColumnFormula(_known(target, columns, text), parts[1], parts[0], factor, shift, clocked)
+                return ColumnFormula(_known(target, columns, text), parts[1], parts[0], factor, shift, is_dated)
     return None
 
 
@@ -492,7 +492,7 @@ def _operation(text: str, columns: Mapping[str, Column]) -> tuple[str, tuple[str
             first, second = inner[:place].strip(), inner[place + 3 :].strip()
             power = "^2" if sign == "/" and second not in columns and second.endswith("^2") else ""
             second = second.removesuffix(power)
-            are_dates = all(name in columns and columns[name].clock is not None for name in (first, second))
+            are_dates = all(name in columns and columns[name].date_scale is not None for name in (first, second))
             if first in columns and second in columns and are_dates == (sign == "-"):
                 return sign + power, (first, second)
     return None
@@ -531,7 +531,7 @@ def _require_types(relation: Relation, columns: Mapping[str, Column]) -> None:
     )
     for name in relation.names:
         column = columns[name]
-        if not isinstance(column.transform, Ranks) or (only_numbers and column.clock is not None):
+        if not isinstance(column.transform, Ranks) or (only_numbers and column.date_scale is not None):
             needed = "numbers" if only_numbers else "numbers or dates"
             raise InputError(f"constraints: {str(relation)!r}: {name!r} must hold {needed}, and is {column.type}.")
     units = {columns[name].unit or "numbers" for name in relation.names}

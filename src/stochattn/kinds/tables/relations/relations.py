@@ -187,7 +187,7 @@ class ColumnFormula:
 def half_step(column: Column) -> float:
     """By how much rounding may have changed the amounts of a column; 0 where they have no fixed decimals."""
     decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
-    if column.clock is not None:
+    if column.date_scale is not None:
         return 0.5 * _step(column)
     return 0.0 if decimals is None else 0.5 * 10.0**-decimals  # times in texts are exact, whatever their step
 
@@ -424,7 +424,7 @@ def _restore(
 def _step(column: Column) -> float:
     """The least by which two cells of a column differ."""
     _, step, divisor = column.grid
-    if column.clock is not None:
+    if column.date_scale is not None:
         return step / divisor
     # equivalent: numbers have ranks; for type checkers
     decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
