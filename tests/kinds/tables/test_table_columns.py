@@ -172,7 +172,7 @@ def test_long_numbers():
     assert column([2**60 + 1, 2**60 + 2, 5])[0].type == "id"
     assert column([2**60 + 1, 2**60 + 2, 5, 5])[0].type == "carried"
     for type in ("integer", "numeric"):
-        with pytest.raises(InputError, match=f"cannot be read as {type}: it holds whole numbers of over 15 digits"):
+        with pytest.raises(InputError, match=f"cannot be read as {type}: it holds integers of over 15 digits"):
             column([2**60 + 1, 2**60 + 2, 5], type)
     assert there_and_back([2**60 + 1, 2**60 + 2, 2**60 + 1], type="category")[1] == [2**60 + 1, 2**60 + 2, 2**60 + 1]
 
@@ -200,12 +200,12 @@ def test_a_text_among_dates_makes_them_texts():
 @pytest.mark.parametrize(
     ("cells", "type", "why"),
     [
-        (["a", "b"], "numeric", "holds texts such as 'a', not numbers"),
+        (["a", "b"], "numeric", "holds strings such as 'a', not numbers"),
         ([True, False], "numeric", "holds booleans such as 'True', not numbers"),
         ([1.5, 2.0], "integer", "holds fractions"),
         ([1, 2, 3], "boolean", "3 distinct values"),
         (["a", "b"], "date", "does not hold dates"),
-        ([1.5, 2.5], "id", "holds numbers with fractions such as '1.5', and identifiers are texts"),
+        ([1.5, 2.5], "id", "holds numbers with fractions such as '1.5', and identifiers are strings"),
     ],
 )
 def test_a_type_that_does_not_fit_is_an_error(cells, type, why):
@@ -232,7 +232,7 @@ def test_a_value_may_be_a_text_that_means_it():
     when, _ = column(["01.03.2021", "15.03.2021", "14.04.2021"])
     for text in ("2021-03-15", "15.03.2021"):
         assert when.condition(text)[0] == when.features(pd.Series(["15.03.2021"]))[0]
-    for text, why in (("-3", "has no new values below 1"), ("40.5", "has whole numbers"), ("old", "this is not one")):
+    for text, why in (("-3", "has no new values below 1"), ("40.5", "has integers"), ("old", "this is not one")):
         with pytest.raises(InputError, match=why):
             ages.condition(text)
     with pytest.raises(InputError, match=r"^condition x=c: the column has no such value. It has a, b\.$"):
@@ -282,12 +282,12 @@ def test_values_of_another_type_are_errors():
 
 
 def test_texts_are_parsed_with_the_decimal_sign_of_the_file():
-    assert column([1.5, 2.25, 4.0])[0].parsed("2,25", Notation(",")) == 2.25
-    ages = column([20, 30, 60])[0].parsed("40")
+    assert column([1.5, 2.25, 4.0])[0].parse("2,25", Notation(",")) == 2.25
+    ages = column([20, 30, 60])[0].parse("40")
     assert (ages, type(ages)) == (40, int)
-    assert column([1.0, 0.0, 1.0])[0].parsed("1,0", Notation(",")) == 1.0
-    assert column(["2021-03-01", "2021-04-01"])[0].parsed("2021-03-15") == "2021-03-15"
-    truth = column([True, False, True])[0].parsed("TRUE")
+    assert column([1.0, 0.0, 1.0])[0].parse("1,0", Notation(",")) == 1.0
+    assert column(["2021-03-01", "2021-04-01"])[0].parse("2021-03-15") == "2021-03-15"
+    truth = column([True, False, True])[0].parse("TRUE")
     assert (truth, type(truth)) == (True, bool)
 
 
@@ -314,9 +314,9 @@ def test_case_matters_if_values_differ_only_by_case():
 
 
 def test_new_identifiers_continue_after_the_stored_ones():
-    assert column(["p1", "p2", "p3", "p4"])[0].numbered(2, 2).tolist() == ["new-3", "new-4"]
-    assert column(["new-7", "new-2", "a", "b"])[0].numbered(0, 1).tolist() == ["new-8"]
-    numbers = column([4, 9, 5], name="id")[0].numbered(0, 2)
+    assert column(["p1", "p2", "p3", "p4"])[0].make_ids(2, 2).tolist() == ["new-3", "new-4"]
+    assert column(["new-7", "new-2", "a", "b"])[0].make_ids(0, 1).tolist() == ["new-8"]
+    numbers = column([4, 9, 5], name="id")[0].make_ids(0, 2)
     assert (numbers.tolist(), numbers.dtype) == ([10, 11], np.int64)
 
 
@@ -514,7 +514,7 @@ def test_types_that_cells_fit_can_be_set(cells, type):
     ("cells", "type", "said"),
     [
         ([1, 2**53, 5], "integer", "over 15 digits"),
-        ([3.0, 1.5, 2.0], "id", "identifiers are texts or whole numbers"),
+        ([3.0, 1.5, 2.0], "id", "identifiers are strings or integers"),
         ([1, 2, 3], "boolean", "holds 3 distinct values, not two"),
     ],
 )

@@ -27,7 +27,7 @@ def amounts(n=80, seed=0):
 @pytest.mark.parametrize("generator", ["covariance", "hopfield"])
 def test_values_further_outside_than_the_stored_range_is_wide_are_refused(generator):
     synth = sa.fit(amounts(), generator=generator)
-    held = "the column has stored values from 0 to 49, and a condition may lie outside them by the width of this range"
+    held = "the column has stored values from 0 to 49, and a condition may lie outside this range by its width"
     with pytest.raises(InputError, match=f"^condition a=1000000000: {held} at most. Choose a value between 0 and 98.$"):
         synth.condition(a=10**9)
     with pytest.raises(InputError, match="a value between 0 and 98"):

@@ -8,7 +8,7 @@ import stochattn as sa
 from stochattn.kinds import InputError
 from stochattn.kinds.tables.codec import TableCodec
 from stochattn.kinds.tables.columns.columns import Source
-from stochattn.kinds.tables.columns.inference import fit_column, numbers_count_rows, numbers_name_rows
+from stochattn.kinds.tables.columns.inference import fit_column, are_row_numbers, have_name_of_ids
 
 
 def column(name, cells, day_first=False, **series):
@@ -88,7 +88,7 @@ def test_texts_that_name_rows_are_identifiers_and_classes_are_not(case):
 def test_the_note_says_what_becomes_of_free_text():
     cells = [f"came late with cough {i}" for i in range(8)]
     assert column("remark", cells)[1] == (
-        " holds free text, which is not modeled and never repeated: new rows are numbered anew"
+        " holds free text, which is not modeled and never repeated: new rows get new numbers"
     )
     assert "for classes pass columns={'who': 'category'}" in column("who", [f"Person {i // 2}" for i in range(40)])[1]
 
@@ -135,12 +135,12 @@ def test_words_of_names_tell_persons_and_times():
     """Six visits of five persons, and whole numbers that rise by one."""
     visits = np.array([7, 7, 3, 9, 12, 1])
     for name in ("patient", "email", "mobile", "ssn", "Username", "home address", "customer_id"):
-        assert numbers_name_rows(name, visits, 5)
+        assert have_name_of_ids(name, visits, 5)
     for name in ("visits", "size", "number"):
-        assert not numbers_name_rows(name, visits, 5)
+        assert not have_name_of_ids(name, visits, 5)
     for name in ("year", "step", "age", "Jahr", "study_week"):
-        assert not numbers_count_rows(name, np.arange(40))
-    assert numbers_count_rows("order", np.arange(40))
+        assert not are_row_numbers(name, np.arange(40))
+    assert are_row_numbers("order", np.arange(40))
 
 
 def test_new_patients_have_new_numbers():

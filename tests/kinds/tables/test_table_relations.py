@@ -131,9 +131,9 @@ def test_constraints_are_the_ones_that_are_stated():
     strict = sa.fit(bills().assign(high=lambda x: x["high"] + 1), "table", constraints=["low < high"])
     rows = strict.sample(500, rng=0)
     assert (rows["low"] < rows["high"]).all()
-    with pytest.raises(InputError, match="must be a list of texts"):
+    with pytest.raises(InputError, match="must be a list of strings"):
         sa.fit(bills(), "table", constraints="low <= high")
-    with pytest.raises(InputError, match="must be a list of texts"):
+    with pytest.raises(InputError, match="must be a list of strings"):
         sa.fit(bills(), "table", constraints=5)
 
 

@@ -35,11 +35,11 @@ from .columns.inference import (
     AMOUNTS,
     LABELS,
     TableOptions,
-    as_texts,
+    as_strings,
+    check_rows,
+    find_repeated_ids,
     fit_columns,
-    repeated_ids,
     row_names,
-    rows_with,
     usable_rows,
 )
 from .conditions import Several, both, given_relations, region_of, restriction
@@ -205,7 +205,7 @@ class TableCodec(Codec):
         columns, on_columns = fit_columns(cells, options, source, notations)
         classes = [c.name for c in columns if isinstance(c.transform, Levels) and c.name.strip().lower() in LABELS]
         label = options.label or (classes[0] if len(classes) == 1 else None)
-        labels = None if label is None else tuple(as_texts(stored[label]))
+        labels = None if label is None else tuple(as_strings(stored[label]))
         if options.constraints is None:
             relations, candidates = discover_relations(columns, cells, label)
         else:
@@ -222,7 +222,7 @@ class TableCodec(Codec):
         kept += [CANDIDATES.format(listed(list(map(str, candidates)), 6))] if candidates else []
         K, p = filling.filled.shape
         few_rows = (FEATURES_NOTE.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
-        repeated = repeated_ids(columns, cells)
+        repeated = find_repeated_ids(columns, cells)
         kept += [REPEATED.format(*repeated)] if repeated is not None else []
         formulas = formula_note(_formulas(cells, columns), options.safe_csv)
         notes = (*notes, *left_out, *on_columns, *few_rows, *formulas, *kept)
@@ -249,7 +249,7 @@ class TableCodec(Codec):
                 one = distances[name]
                 complete[name] = one.cells(columns, complete[one.base], arrays[:, places[name]][:, 0])
             elif columns[name].type == ColumnType.ID:
-                complete[name] = columns[name].numbered(0, len(source)).array
+                complete[name] = columns[name].make_ids(0, len(source)).array
             elif columns[name].transform is None:
                 complete[name] = self.stored[name].array.take(source)
             else:
@@ -357,7 +357,7 @@ class TableCodec(Codec):
         return np.stack([equal_cells(*(items[name] for items in cells)) for name in names], axis=1)
 
     def checked(self, items: object) -> pd.DataFrame:
-        return super().checked(rows_with(self.columns, items))
+        return super().checked(check_rows(self.columns, items))
 
     def exact_copies(self, items: pd.DataFrame) -> Array | None:
         """Which rows equal one that is stored once, but for identifiers; None for up to three columns that vary freely.
@@ -398,7 +398,7 @@ class TableCodec(Codec):
     def to_user(self, items: pd.DataFrame) -> Native:
         """The frame, of the library of the stored one, with its identifiers numbered from the first row to the last."""
         ids = [column for column in self.columns if column.type == ColumnType.ID]
-        rows = items.assign(**{column.name: column.numbered(0, len(items)) for column in ids})
+        rows = items.assign(**{column.name: column.make_ids(0, len(items)) for column in ids})
         return rows if self.frame_type is None else self.frame_type.frame(rows)
 
     def refit(self, items: pd.DataFrame) -> TableCodec:

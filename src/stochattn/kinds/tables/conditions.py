@@ -19,7 +19,7 @@ from ..controls import Range, condition_text
 from ..delimited.numbers import Notation
 from ..options import InputError, listed
 from ..regions import Region
-from .columns.columns import PLAIN, Column, Levels, Value, position_of
+from .columns.columns import PLAIN, Column, Levels, Value, find_value
 from .columns.scales import Ranks
 from .relations.relations import (
     INVERSES,
@@ -73,7 +73,7 @@ def region_of(parts: Iterable[tuple[Array, Restriction]]) -> Region:
 
 def restriction(column: Column, value: Several, notation: Notation = PLAIN) -> Restriction:
     """The features whose cells lie in a range or are one of several values; InputError if it is impossible."""
-    transform = column.modeled(value)
+    transform = column.require_transform(value)
     if isinstance(transform, Levels):
         return _of_levels(column, value, notation, transform)
     if isinstance(value, Range):
@@ -92,7 +92,7 @@ def _of_levels(column: Column, value: Several, notation: Notation, levels: Level
             raise column.refusal(value, f"has no value in there. It has {listed(list(map(str, levels.values)))}.")
     else:
         allowed = np.zeros(len(levels.values), dtype=bool)
-        allowed[[column.level(one, notation, levels) for one in _members(column, value)]] = True
+        allowed[[column.find_level(one, notation, levels) for one in _members(column, value)]] = True
     free = np.full(len(allowed), np.inf)
     return Restriction(-free, free, lambda features: allowed[np.argmax(features, axis=1)])
 
@@ -106,7 +106,7 @@ def _of_range(column: Column, value: Range, notation: Notation, ranks: Ranks) ->
         ("below", ranks.low, high < ranks.low or (high == ranks.low and value.le is None)),
     ):
         if outside:
-            raise column.refusal(value, column.limit_reached(none, limit, ranks))
+            raise column.refusal(value, column.explain_limit(none, limit, ranks))
     for end in ([low] if low > ranks.values[-1] else []) + ([high] if high < ranks.values[0] else []):
         column.require_near(value, end, ranks)
     first = _edge(low, value.ge is None, ranks.values, ranks.decimals)
@@ -218,7 +218,7 @@ def meets(column: Column, value: Value, condition: Value | Several, notation: No
 
     def place(one: Value) -> float:
         levels = column.transform
-        return column.level(one, notation, levels) if isinstance(levels, Levels) else column.number(one, notation)
+        return column.find_level(one, notation, levels) if isinstance(levels, Levels) else column.number(one, notation)
 
     return place(value) in {place(one) for one in _listed(condition)}
 
@@ -269,9 +269,9 @@ def _parsed(column: Column, match: re.Match[str], notation: Notation) -> Value |
     sign, low, high = match["sign"], match["low"], match["high"]
     if sign == "=":
         levels = column.transform.values if isinstance(column.transform, Levels) else ()
-        if "|" in high and position_of(high, levels, notation) is None:
-            return {column.parsed(part.strip(), notation) for part in high.split("|")}
-        return column.parsed(high, notation)
+        if "|" in high and find_value(high, levels, notation) is None:
+            return {column.parse(part.strip(), notation) for part in high.split("|")}
+        return column.parse(high, notation)
     ends = {RANGES[MIRRORED[match["first"]]]: _end(column, low, notation)} if low else {}
     return Range(**ends, **({RANGES[sign]: _end(column, high.strip(), notation)} if sign else {}))
 

@@ -50,7 +50,7 @@ from ..plain import Gaussian, GaussianCoordinates
 from .codec import TableCodec
 from .columns.cells import Cells
 from .columns.columns import Column, ColumnType, Levels, Source, Value
-from .columns.inference import AMOUNTS, TableOptions, as_texts, require_choice, rows_with, transposed
+from .columns.inference import AMOUNTS, TableOptions, as_strings, check_rows, require_choice, transpose
 from .columns.scales import Ranks
 from .conditions import Several, parsed_conditions
 from .generator.fit import CovarianceOptions, fit_covariance
@@ -103,7 +103,7 @@ def rows_to_score(codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array
 
     InputError where it is not a data frame with the columns that are modelled; others may be left out.
     """
-    frame, modelled = rows_with(codec.columns, items), [column for column in codec.columns if column.width]
+    frame, modelled = check_rows(codec.columns, items), [column for column in codec.columns if column.width]
     never = np.zeros(len(frame), dtype=bool)
     for column in modelled:
         impossible = _never_drawn(column, Cells.of(frame[column.name]))
@@ -225,7 +225,7 @@ class TableKind(Kind["TableCodec"]):
             note = _note_on_matrix(codec.stored.to_numpy())
             return replace(codec, notes=(*codec.notes, note)) if note else codec
         frame, type = pandas_frame(data)
-        codec = replace(TableCodec.fit(transposed(frame) if options.transpose else frame, options), frame_type=type)
+        codec = replace(TableCodec.fit(transpose(frame) if options.transpose else frame, options), frame_type=type)
         dated = frame.shape[1] > 1 and frame.dtypes.iloc[0].kind not in "iufb" and are_dates(frame.iloc[:, 0])
         has_numbers = any(dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:])
         return replace(codec, notes=(*codec.notes, DATED_NOTE)) if dated and has_numbers else codec
@@ -279,7 +279,7 @@ class TableKind(Kind["TableCodec"]):
     def as_array(self, codec: TableCodec, items: pd.DataFrame, first: int) -> Array:
         """Rows as a matrix (n, columns), with new identifiers; NaN for missing cells."""
         require_numbers(codec.columns, "zarr")
-        new = {one.name: one.numbered(first, len(items)) for one in codec.columns if one.type == ColumnType.ID}
+        new = {one.name: one.make_ids(first, len(items)) for one in codec.columns if one.type == ColumnType.ID}
         matrix, too_long = matrix_of(items.assign(**new))
         dtype = matrix_dtype(codec.stored)
         require_exact(too_long, dtype, "zarr")
@@ -307,7 +307,7 @@ class TableKind(Kind["TableCodec"]):
         return codec.same(first, second)
 
     def labels_of(self, codec: TableCodec, items: pd.DataFrame, source: Array) -> Array:
-        return np.array(as_texts(items[codec.label]))
+        return np.array(as_strings(items[codec.label]))
 
     @property
     def items_have_labels(self) -> bool:
