@@ -12,7 +12,7 @@ from stochattn.kinds import InputError
 from stochattn.kinds.tables import KIND
 from stochattn.kinds.tables.columns.columns import ColumnType, Source
 from stochattn.kinds.tables.columns.inference import fit_column
-from stochattn.kinds.tables.conditions import restriction
+from stochattn.kinds.tables.conditions import restrict
 
 
 def amounts(n=80, seed=0):
@@ -61,7 +61,7 @@ def test_dates_outside_are_named_as_dates():
 def restricted(cells, value, limits=(None, None)):
     """A column, and the features that a condition allows."""
     column, _ = fit_column(pd.Series(cells, name="x"), Source(), ColumnType.NUMERIC, limits)
-    return column, restriction(column, value)
+    return column, restrict(column, value)
 
 
 @pytest.mark.parametrize(

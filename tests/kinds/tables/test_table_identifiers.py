@@ -8,7 +8,7 @@ import stochattn as sa
 from stochattn.kinds import InputError
 from stochattn.kinds.tables.codec import TableCodec
 from stochattn.kinds.tables.columns.columns import Source
-from stochattn.kinds.tables.columns.inference import fit_column, are_row_numbers, have_name_of_ids
+from stochattn.kinds.tables.columns.inference import are_row_numbers, fit_column, have_name_of_ids
 
 
 def column(name, cells, day_first=False, **series):

@@ -52,7 +52,7 @@ from .columns.cells import Cells
 from .columns.columns import Column, ColumnType, Levels, Source, Value
 from .columns.inference import AMOUNTS, TableOptions, as_strings, check_rows, require_choice, transpose
 from .columns.scales import Ranks
-from .conditions import Several, parsed_conditions
+from .conditions import Several, parse_conditions
 from .generator.fit import CovarianceOptions, fit_covariance
 from .measures import compare, repeated_identifiers, table_gallery
 from .relations.relations import ColumnOrder
@@ -250,7 +250,7 @@ class TableKind(Kind["TableCodec"]):
         return fit_covariance(codec, weights, options)
 
     def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value | Several]:
-        return parsed_conditions(codec, texts)
+        return parse_conditions(codec, texts)
 
     def select(self, codec: TableCodec, name: str, text: str) -> Array | None:
         """The stored rows with the value that a text means in a column: (K,) booleans; None without that column.
