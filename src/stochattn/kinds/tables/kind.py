@@ -121,7 +121,7 @@ def rows_to_score(codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array
 def _never_drawn(column: Column, cells: Cells) -> Array:
     """Which cells (n,) of a column are neither missing nor values that new rows can have."""
     try:
-        unknown = ~cells.missing & np.isnan(column.features(cells)).any(1)  # equivalent: all features are, or none
+        unknown = ~cells.missing & np.isnan(column.features(cells)).any(1)
         if not isinstance(column.transform, Ranks):
             return np.asarray(unknown)
         numbers = column.numbers(cells)

@@ -50,14 +50,14 @@ class Cells:
     @cached_property
     def missing(self) -> Array:
         """Which cells are missing: (n,) booleans."""
-        if self.is_plain:  # equivalent: pandas says the same, in more time
+        if self.is_plain:
             return np.isnan(self.array) if self.dtype.kind == "f" else np.zeros(len(self.array), dtype=bool)
         return np.asarray(pd.isna(self.array))
 
     @cached_property
     def present(self) -> Cells:
         """The cells that are not missing."""
-        if not self.missing.any():  # equivalent: a copy of all cells is the same
+        if not self.missing.any():
             return self
         rows = np.flatnonzero(~self.missing)
         return Cells(self.name, self.array[rows], rows if self.rows is None else self.rows[rows])
@@ -84,9 +84,9 @@ class Cells:
     @cached_property
     def numbers(self) -> Array:
         """Cells of a numeric column as numbers (n,); NaN for missing cells."""
-        if self.is_plain:  # equivalent: pandas gives the same numbers, in more time
+        if self.is_plain:
             return np.asarray(self.array, dtype=np.float64)
-        return np.asarray(self.series.to_numpy(dtype="float64", na_value=np.nan))  # equivalent: pandas 3 takes NaN
+        return np.asarray(self.series.to_numpy(dtype="float64", na_value=np.nan))
 
     @cached_property
     def distinct(self) -> Distinct:
@@ -101,10 +101,9 @@ class Cells:
     @cached_property
     def n_distinct(self) -> int:
         """How many distinct cells there are; none of them may be missing."""
-        if self.is_plain:  # equivalent: pandas counts the same, in more time
-            # equivalent: floats are sorted once for all, but do not distinguish all whole numbers of 64 bits
+        if self.is_plain:
             return len((self.distinct if self.dtype.kind == "f" else Distinct.of(self.array)).values)
-        return len(self.counts) if self.dtype.name == "str" else int(self.series.nunique())  # equivalent: both agree
+        return len(self.counts) if self.dtype.name == "str" else int(self.series.nunique())
 
     def numbers_in(self, notation: TextNotation) -> Array:
         """Strings as numbers (n,); NaN for missing cells, and for strings that are not numbers."""
@@ -114,12 +113,12 @@ class Cells:
 def cells_of(frame: pd.DataFrame) -> dict[str, Cells]:
     """The columns of a frame by name. Columns of the same dtype of NumPy are taken together, which is far faster."""
     names, dtypes = frame.columns.tolist(), frame.dtypes.tolist()
-    plain = [isinstance(dtype, np.dtype) and dtype.kind in PLAIN_KINDS for dtype in dtypes]  # equivalent: for speed
+    plain = [isinstance(dtype, np.dtype) and dtype.kind in PLAIN_KINDS for dtype in dtypes]
     arrays: dict[int, Array | pd.api.extensions.ExtensionArray] = {}
     for dtype in {dtype for dtype, is_plain in zip(dtypes, plain, strict=True) if is_plain}:
         places = [place for place, column_dtype in enumerate(dtypes) if column_dtype == dtype]
         rows = np.ascontiguousarray(frame.iloc[:, places].to_numpy().T)
-        arrays |= zip(places, rows, strict=True)  # equivalent: there is a row for each place
+        arrays |= zip(places, rows, strict=True)
     remaining = [place for place, is_plain in enumerate(plain) if not is_plain]
     series = frame.iloc[:, remaining].set_axis(remaining, axis=1).items()
     arrays |= {place: Cells.of(column).array for place, column in series}
@@ -132,7 +131,7 @@ def equal_cells(first: Cells, second: Cells) -> Array:
     if first.dtype == second.dtype and first.is_plain:
         return np.asarray((x == y) | ((x != x) & (y != y)))
     if first.dtype == second.dtype and first.dtype.name == "str":  # a missing string is NaN
-        if first.objects == second.objects:  # equivalent: a shortcut
+        if first.objects == second.objects:
             return np.ones(len(first.objects), dtype=bool)
         pairs = zip(first.objects, second.objects, strict=True)
         return np.array([a == b or (a != a and b != b) for a, b in pairs], dtype=bool)

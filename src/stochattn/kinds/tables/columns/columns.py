@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import suggestion
+from ...._backend.checks import suggest_names
 from ... import lazy_pandas as pd
 from ...controls import condition_text
 from ...delimited.notations import DurationNotation, TextNotation, TimeNotation
@@ -262,7 +262,7 @@ class Column:
             place = find_value(str(int(value)), levels.values)
         if place is None:
             names = list(map(str, levels.values))
-            raise self.refusal(value, f"has no such value. {suggestion(str(value), names)}It has {listed(names)}.")
+            raise self.refusal(value, f"has no such value. {suggest_names(str(value), names)}It has {listed(names)}.")
         return place
 
     def number(self, value: Value, notation: Notation) -> float:

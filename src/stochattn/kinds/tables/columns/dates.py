@@ -197,7 +197,6 @@ def fit_date_scale(cells: Cells, day_first: bool, place: Callable[[int], str]) -
         return DateScale(unit="s", has_date_objects=True).fit(cells), False
     if (first := _guess(str(cells.objects[0]), day_first)) is None:
         return None, False
-    # equivalent: a text that is a date with the month first is one with the day first too
     formats = list(dict.fromkeys((first, _guess(str(cells.objects[0]), not day_first) or first)))
     scales = [scale for format in formats if (scale := _fit_strings(cells, format)) is not None]
     if not scales:
@@ -224,7 +223,6 @@ def _fit_strings(cells: Cells, format: str) -> DateScale | None:
     if np.isnat(times).any():
         return None
     fraction = re.search(r"\.(\d+)", str(written[0])) if "%f" in format else None
-    # equivalent: from six digits on, nothing is cut
     scale = replace(DateScale(format), digits=6 if fraction is None else min(6, len(fraction[1])))
     scale = _with_shifts(scale, cells.series, times) if format.endswith("%z") else scale
     scales = (replace(scale, unpadded=unpadded)._fit(times) for unpadded in ("", "dmHI", "HI", "dm"))

@@ -158,7 +158,6 @@ def _difference(name: str, base: str, columns: Mapping[str, Column], table: Tabl
         decimals = min(TIME_DECIMALS, math.floor(math.log10(unit / MIN_STEP)))
     else:
         unit = 1.0
-        # equivalent: see `_is_exact`
         decimals = max(scale.decimals or 0 for scale in scales if isinstance(scale, Ranks))
     numbers = np.round(differences_of((name, base), columns, table) / unit, decimals)
     distinct = Distinct.of(numbers[~np.isnan(numbers)])

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import suggestion
+from ...._backend.checks import suggest_names
 from ...options import InputError, listed
 from ..columns.cells import Cells
 from ..columns.columns import Column, ColumnType, Levels
@@ -516,7 +516,7 @@ def _split_terms(text: str, columns: Mapping[str, Column]) -> list[str]:
 def _require_column(name: str, columns: Mapping[str, Column], text: str) -> str:
     if name in columns:
         return name
-    offered = f"{suggestion(name, list(columns))}Columns that are modeled are {listed(list(columns))}."
+    offered = f"{suggest_names(name, list(columns))}Columns that are modeled are {listed(list(columns))}."
     raise InputError(f"constraints: {text!r} names {name!r}, which is not a modeled column. {offered}")
 
 
