@@ -1,4 +1,4 @@
-"""Dates that are read and written without pandas, against pandas."""
+"""Dates that are strings: read and written as Python does, one by one."""
 
 from datetime import datetime
 
@@ -8,73 +8,42 @@ import pytest
 
 import stochattn as sa
 from stochattn.kinds.tables.columns.cells import Cells
-from stochattn.kinds.tables.columns.dates import clock_of, read_dates, written_dates
+from stochattn.kinds.tables.columns.dates import fit_date_scale
 
-DAYS = ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%Y%m%d", "%d-%m-%Y UTC"]
-TIMES = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%d/%m/%Y %H:%M"]
-UNITS = {**dict.fromkeys(DAYS, "D"), "%d/%m/%Y %H:%M": "m"}
+FORMATS = ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%d/%m/%Y %H:%M"]
 
 
-def made_times(n=300):
+def random_times(n=300):
     """Times of the years 1000 to 9999, among them the ends of years and a leap day."""
     first, last = (np.datetime64(day, "s").astype(int) for day in ("1000-01-01T00:00:00", "9999-12-31T23:59:59"))
-    some = np.random.default_rng(0).integers(first, last, n)
-    return np.append(some, [first, last, np.datetime64("2024-02-29T12:30:45", "s").astype(int)]).astype("M8[s]")
-
-
-@pytest.mark.parametrize("format", [*DAYS, *TIMES])
-def test_dates_are_read_and_written_as_pandas_does(format):
-    times = made_times()
-    texts = pd.Series(times).dt.strftime(format).tolist()
-    assert written_dates(times.astype("M8[us]"), format) == texts
-    expected = pd.to_datetime(pd.Series(texts, dtype="object"), format=format).to_numpy(dtype="M8[us]")
-    found = read_dates(texts, format)
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(found, times.astype(f"M8[{UNITS.get(format, 's')}]").astype("M8[us]"))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2021-02-30",
-        "2021-13-01",
-        "2021-1-05",
-        "2021/01/05",
-        "٢٠٢١-01-05",
-        "0999-01-01",
-        "+021-01-05",
-        "\x00021-01-05",  # which NumPy reads as no date at all
-        "2021-01-05 ",
-        5.0,
-    ],
-)
-def test_other_texts_are_left_to_pandas(text):
-    assert read_dates(["2020-01-05", text], "%Y-%m-%d") is None
-    assert read_dates(["2020-01-05", "2020-01-06"], "%Y-%m-%d") is not None
-
-
-@pytest.mark.parametrize("format", ["%y-%m-%d", "%Y-%m-%d %H", "%Y-%m", "%d %b %Y", "%Y-%m-%d %H:%M:%S.%f", "%Y–%m–%d"])
-def test_formats_of_other_parts_are_left_to_pandas(format):
-    times = made_times(3)
-    assert written_dates(times, format) is None
-    assert read_dates(pd.Series(times).dt.strftime(format).tolist(), format) is None
-
-
-def test_times_that_libraries_write_differently_are_left_to_pandas():
-    for time in ("0999-12-31", "NaT"):
-        assert written_dates(np.array(["2020-01-01", time], dtype="M8[us]"), "%Y-%m-%d") is None
+    inside = np.random.default_rng(0).integers(first, last, n)
+    return np.append(inside, [first, last, np.datetime64("2024-02-29T12:30:45", "s").astype(int)]).astype("M8[s]")
 
 
 @pytest.mark.parametrize("day_first", [False, True])
-@pytest.mark.parametrize("format", [*DAYS[:3], *TIMES])
-def test_the_clock_of_a_column_is_the_one_that_pandas_finds(format, day_first, monkeypatch):
-    texts = pd.Series(made_times(40)).dt.strftime(format)
-    found = clock_of(Cells.of(texts), day_first, str)
-    monkeypatch.setattr("stochattn.kinds.tables.columns.dates.read_dates", lambda *_: None)
-    monkeypatch.setattr("stochattn.kinds.tables.columns.dates.written_dates", lambda *_: None)
-    assert found == clock_of(Cells.of(texts), day_first, str)
-    assert found[0].format == format
+@pytest.mark.parametrize("format", FORMATS)
+def test_dates_are_read_and_written_as_python_does(format, day_first):
+    strings = [f"{time.year:04d}".join(time.strftime(format.replace("%Y", "\1")).split("\1"))
+               for time in random_times().tolist()]  # fmt: skip
+    scale, _ = fit_date_scale(Cells.of(pd.Series(strings)), day_first, str)
+    assert scale.format == format
+    numbers = scale.numbers(pd.Series(strings))
+    expected = [(datetime.strptime(text, format) - datetime(1970, 1, 1)).total_seconds() for text in strings]
+    np.testing.assert_array_equal((scale.origin + numbers * scale.step) / 1e6, expected)
+    assert scale.strings(numbers) == strings
+
+
+@pytest.mark.parametrize("other", ["2021-02-30", "2021-13-01", "2021-1-05", "+021-01-05"])
+def test_strings_that_are_not_written_back_as_they_stand_are_not_dates(other):
+    strings = ["2020-01-05", "2020-01-06", other]
+    assert fit_date_scale(Cells.of(pd.Series(strings)), False, str)[0] is None
+
+
+def test_thousands_of_dates_with_the_month_first_are_read():
+    """The first guess may have the day first, under which most of these are not dates."""
+    times = pd.date_range("2020-01-13", periods=3000, freq="D")
+    scale, may_be_swapped = fit_date_scale(Cells.of(pd.Series(times.strftime("%m/%d/%Y"))), True, str)
+    assert (scale.format, may_be_swapped) == ("%m/%d/%Y", False)
 
 
 @pytest.mark.parametrize("format", ["%Y-%m-%d", "%d.%m.%Y"])
@@ -82,9 +51,9 @@ def test_missing_dates_stay_missing(format):
     texts = pd.Series(pd.date_range("2021-01-30", periods=6)).dt.strftime(format)
     column = texts.mask([False, False, True, False, False, False])
     cells = Cells.of(column)
-    clock, _ = clock_of(cells.present, True, str)
-    np.testing.assert_array_equal(clock.numbers(cells), [0, 1, np.nan, 3, 4, 5])
-    assert clock.texts(np.arange(6.0)) == texts.tolist()
+    scale, _ = fit_date_scale(cells.present, True, str)
+    np.testing.assert_array_equal(scale.numbers(cells), [0, 1, np.nan, 3, 4, 5])
+    assert scale.strings(np.arange(6.0)) == texts.tolist()
 
 
 @pytest.mark.parametrize(

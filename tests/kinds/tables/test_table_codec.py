@@ -344,7 +344,8 @@ def test_a_condition_beyond_an_end_that_rows_share_says_what_is_possible():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"age": np.minimum(rng.integers(18, 110, 200), 89), "dose": rng.gamma(3, 1, 200)})
     synth = sa.fit(frame, "table")
-    why = "the column has no new values above 89: stored rows share this value, so it is taken as the end of the scale"
+    limit = "the column has no new values above 89: many stored rows have this value"
+    why = f"{limit}, so it is taken as the end of the scale"
     for value, text in ((90, "age=90"), (sa.Range(gt=89), "age>89")):
         with pytest.raises(InputError) as caught:
             synth.condition(age=value)

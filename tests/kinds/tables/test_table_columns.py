@@ -84,7 +84,7 @@ def test_stored_cells_are_decoded_exactly():
     assert there_and_back([True, False, False])[1] == [True, False, False]
     texts = ["1.3.2021", "28.11.2021", "13.1.2021"]
     fitted, back = there_and_back(texts)
-    assert (fitted.clock.format, back) == ("%d.%m.%Y", texts)
+    assert (fitted.date_scale.format, back) == ("%d.%m.%Y", texts)
     stamps = pd.to_datetime(["2021-03-01 10:00", "2021-03-02 11:30"]).tolist()
     assert there_and_back(stamps)[1] == stamps
     zoned = pd.to_datetime(["2021-03-01 10:00", "2021-07-02 11:30"]).tz_localize("Europe/Vienna").tolist()
@@ -172,15 +172,15 @@ def test_long_numbers():
     assert column([2**60 + 1, 2**60 + 2, 5])[0].type == "id"
     assert column([2**60 + 1, 2**60 + 2, 5, 5])[0].type == "carried"
     for type in ("integer", "numeric"):
-        with pytest.raises(InputError, match=f"cannot be read as {type}: it holds whole numbers of over 15 digits"):
+        with pytest.raises(InputError, match=f"cannot be read as {type}: it holds integers of over 15 digits"):
             column([2**60 + 1, 2**60 + 2, 5], type)
     assert there_and_back([2**60 + 1, 2**60 + 2, 2**60 + 1], type="category")[1] == [2**60 + 1, 2**60 + 2, 2**60 + 1]
 
 
 def test_the_whole_column_decides_which_is_day_and_which_month():
-    assert column(["01/02/2021", "13/02/2021"])[0].clock.format == "%d/%m/%Y"
+    assert column(["01/02/2021", "13/02/2021"])[0].date_scale.format == "%d/%m/%Y"
     fitted, note = column(["01/02/2021", "03/04/2021"])
-    assert fitted.clock.format == "%m/%d/%Y"
+    assert fitted.date_scale.format == "%m/%d/%Y"
     assert "dates are read as %m/%d/%Y" in note
     assert column(["2021-02-01", "2021-03-04"])[1] == ""
 
@@ -200,12 +200,12 @@ def test_a_text_among_dates_makes_them_texts():
 @pytest.mark.parametrize(
     ("cells", "type", "why"),
     [
-        (["a", "b"], "numeric", "holds texts such as 'a', not numbers"),
+        (["a", "b"], "numeric", "holds strings such as 'a', not numbers"),
         ([True, False], "numeric", "holds booleans such as 'True', not numbers"),
         ([1.5, 2.0], "integer", "holds fractions"),
         ([1, 2, 3], "boolean", "3 distinct values"),
         (["a", "b"], "date", "does not hold dates"),
-        ([1.5, 2.5], "id", "holds numbers with fractions such as '1.5', and identifiers are texts"),
+        ([1.5, 2.5], "id", "holds numbers with fractions such as '1.5', and identifiers are strings"),
     ],
 )
 def test_a_type_that_does_not_fit_is_an_error(cells, type, why):
@@ -232,7 +232,7 @@ def test_a_value_may_be_a_text_that_means_it():
     when, _ = column(["01.03.2021", "15.03.2021", "14.04.2021"])
     for text in ("2021-03-15", "15.03.2021"):
         assert when.condition(text)[0] == when.features(pd.Series(["15.03.2021"]))[0]
-    for text, why in (("-3", "has no new values below 1"), ("40.5", "has whole numbers"), ("old", "this is not one")):
+    for text, why in (("-3", "has no new values below 1"), ("40.5", "has integers"), ("old", "this is not one")):
         with pytest.raises(InputError, match=why):
             ages.condition(text)
     with pytest.raises(InputError, match=r"^condition x=c: the column has no such value. It has a, b\.$"):
@@ -282,12 +282,12 @@ def test_values_of_another_type_are_errors():
 
 
 def test_texts_are_parsed_with_the_decimal_sign_of_the_file():
-    assert column([1.5, 2.25, 4.0])[0].parsed("2,25", Notation(",")) == 2.25
-    ages = column([20, 30, 60])[0].parsed("40")
+    assert column([1.5, 2.25, 4.0])[0].parse("2,25", Notation(",")) == 2.25
+    ages = column([20, 30, 60])[0].parse("40")
     assert (ages, type(ages)) == (40, int)
-    assert column([1.0, 0.0, 1.0])[0].parsed("1,0", Notation(",")) == 1.0
-    assert column(["2021-03-01", "2021-04-01"])[0].parsed("2021-03-15") == "2021-03-15"
-    truth = column([True, False, True])[0].parsed("TRUE")
+    assert column([1.0, 0.0, 1.0])[0].parse("1,0", Notation(",")) == 1.0
+    assert column(["2021-03-01", "2021-04-01"])[0].parse("2021-03-15") == "2021-03-15"
+    truth = column([True, False, True])[0].parse("TRUE")
     assert (truth, type(truth)) == (True, bool)
 
 
@@ -314,9 +314,9 @@ def test_case_matters_if_values_differ_only_by_case():
 
 
 def test_new_identifiers_continue_after_the_stored_ones():
-    assert column(["p1", "p2", "p3", "p4"])[0].numbered(2, 2).tolist() == ["new-3", "new-4"]
-    assert column(["new-7", "new-2", "a", "b"])[0].numbered(0, 1).tolist() == ["new-8"]
-    numbers = column([4, 9, 5], name="id")[0].numbered(0, 2)
+    assert column(["p1", "p2", "p3", "p4"])[0].make_ids(2, 2).tolist() == ["new-3", "new-4"]
+    assert column(["new-7", "new-2", "a", "b"])[0].make_ids(0, 1).tolist() == ["new-8"]
+    numbers = column([4, 9, 5], name="id")[0].make_ids(0, 2)
     assert (numbers.tolist(), numbers.dtype) == ([10, 11], np.int64)
 
 
@@ -416,7 +416,7 @@ def test_nanoseconds_of_more_than_292_years_are_preserved():
     days = pd.to_datetime([str(day) for day in dates]).as_unit("ns")
     codec = TableCodec.fit(pd.DataFrame({"day": days, "x": np.arange(5.0)}))
     column = codec.columns[0]
-    assert column.clock.step == 86_400 * 10**9
+    assert column.date_scale.step == 86_400 * 10**9
     assert column.numbers(Cells.of(codec.stored["day"])).tolist() == [(day - dates[0]).days for day in dates]
     pd.testing.assert_series_equal(codec.decode(codec.encode(codec.stored), np.arange(5))["day"], codec.stored["day"])
 
@@ -436,7 +436,7 @@ def test_nanoseconds_of_more_than_292_years_are_preserved():
 )
 def test_times_are_counted_in_the_longest_steps_that_reach_all_of_them(unit, times, step):
     stamps = pd.Series(np.array(times).astype(f"M8[{unit}]"), name="x")
-    clock = column(stamps)[0].clock
+    clock = column(stamps)[0].date_scale
     assert (clock.origin, clock.step) == (min(times), step)
     np.testing.assert_array_equal(clock.numbers(stamps), (np.array(times) - min(times)) / step)
     assert clock.series(clock.numbers(stamps)).tolist() == stamps.tolist()
@@ -514,7 +514,7 @@ def test_types_that_cells_fit_can_be_set(cells, type):
     ("cells", "type", "said"),
     [
         ([1, 2**53, 5], "integer", "over 15 digits"),
-        ([3.0, 1.5, 2.0], "id", "identifiers are texts or whole numbers"),
+        ([3.0, 1.5, 2.0], "id", "identifiers are strings or integers"),
         ([1, 2, 3], "boolean", "holds 3 distinct values, not two"),
     ],
 )

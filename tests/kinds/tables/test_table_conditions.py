@@ -11,8 +11,7 @@ from stochattn import Range
 from stochattn.kinds import InputError
 from stochattn.kinds.tables.columns.columns import ColumnType, Source
 from stochattn.kinds.tables.columns.inference import fit_column
-from stochattn.kinds.tables.conditions import restriction
-from stochattn.kinds.tables.kind import KIND
+from stochattn.kinds.tables.conditions import restrict
 
 
 def amounts(n=80, seed=0):
@@ -27,7 +26,7 @@ def amounts(n=80, seed=0):
 @pytest.mark.parametrize("generator", ["covariance", "hopfield"])
 def test_values_further_outside_than_the_stored_range_is_wide_are_refused(generator):
     synth = sa.fit(amounts(), generator=generator)
-    held = "the column has stored values from 0 to 49, and a condition may lie outside them by the width of this range"
+    held = "the column has stored values from 0 to 49, and a condition may lie outside this range by its width"
     with pytest.raises(InputError, match=f"^condition a=1000000000: {held} at most. Choose a value between 0 and 98.$"):
         synth.condition(a=10**9)
     with pytest.raises(InputError, match="a value between 0 and 98"):
@@ -61,7 +60,7 @@ def test_dates_outside_are_named_as_dates():
 def restricted(cells, value, limits=(None, None)):
     """A column, and the features that a condition allows."""
     column, _ = fit_column(pd.Series(cells, name="x"), Source(), ColumnType.NUMERIC, limits)
-    return column, restriction(column, value)
+    return column, restrict(column, value)
 
 
 @pytest.mark.parametrize(

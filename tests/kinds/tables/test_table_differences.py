@@ -11,7 +11,7 @@ from scipy.stats import ks_2samp
 import stochattn as sa
 from stochattn.kinds.tables.columns.cells import cells_of
 from stochattn.kinds.tables.kind import rows_to_score
-from stochattn.kinds.tables.relations.differences import Difference, chosen_differences, stated_differences, turned
+from stochattn.kinds.tables.relations.differences import Difference, choose_differences, orient, restore_differences
 from stochattn.kinds.tables.relations.relations import ColumnOrder
 from stochattn.report.checks import checks_of
 from stochattn.report.evidence import measure
@@ -141,7 +141,7 @@ def test_numbers_with_decimals_and_chains():
 def test_pairs_are_turned_round_towards_what_is_conditioned_on(synth, conditioned, expected):
     ranks = synth.codec.differences[0].ranks
     pairs = [("b", "a"), ("c", "b"), ("d", "a"), ("y", "x")]
-    found = turned([Difference(name, base, 1, 1.0, 0, ranks) for name, base in pairs], set(conditioned))
+    found = orient([Difference(name, base, 1, 1.0, 0, ranks) for name, base in pairs], set(conditioned))
     assert sorted((one.name, one.base, one.sign) for one in found) == expected
     known = set("abcdxy") - {one.name for one in found}
     for one in found:  # each base is decoded before what is coded from it
@@ -177,7 +177,7 @@ def test_of_two_bases_the_nearer_one_is_chosen():
     codec = sa.fit(pd.DataFrame({"low": low, "near": near, "high": high}), "table").codec
     table, orders = cells_of(codec.stored), [ColumnOrder("low", "high"), ColumnOrder("near", "high")]
     for relations in (orders, orders[::-1]):
-        (found,) = chosen_differences(codec.by_name, table, relations)
+        (found,) = choose_differences(codec.by_name, table, relations)
         assert (found.name, found.base) == ("high", "near")
 
 
@@ -189,7 +189,7 @@ def test_numbers_without_decimals_are_not_coded():
     assert any(isinstance(one, ColumnOrder) for one in codec.relations)
     assert codec.differences == ()
     table = cells_of(codec.stored)
-    assert stated_differences([("high", "low")], codec.by_name, table, codec.relations) == ()
+    assert restore_differences([("high", "low")], codec.by_name, table, codec.relations) == ()
 
 
 def test_rows_are_scored_as_they_are_coded(synth):
@@ -271,7 +271,7 @@ def test_a_chain_is_coded_from_the_conditions_alone():
     assert after.suited_to({"a": 0}) is codec
     assert after.suited_to({"c": 0}) is after
     assert after.suited_to({"b": 0}) is codec.suited_to({"b": 0})
-    assert after.unturned is codec
+    assert after.original is codec
 
 
 def round_trip(codec):
@@ -297,7 +297,7 @@ def test_a_difference_is_not_turned_round_where_known_cells_would_be_lost():
     frame = chain()
     frame.loc[:20, "b"] = pd.NaT
     codec = sa.fit(frame[["a", "b"]], "table").codec
-    assert [(one.name, one.base, one.turns) for one in codec.differences] == [("b", "a", False)]
+    assert [(one.name, one.base, one.can_swap) for one in codec.differences] == [("b", "a", False)]
     after = codec.suited_to({"b": 0})
     assert after.differences == ()
     assert codec.suited_to({"a": 0}) is codec
@@ -326,8 +326,8 @@ def test_equal_cells_of_a_strict_order_have_no_density(constraint, impossible):
 
 def test_a_difference_that_does_not_turn_round_stays_beside_a_conditioned_base(synth):
     ranks = synth.codec.differences[0].ranks
-    known = [Difference("b", "a", 1, 1.0, 0, ranks, turns=False), Difference("c", "b", 1, 1.0, 0, ranks)]
-    found = {names: [(one.name, one.base) for one in turned(known, set(names))] for names in ("ac", "c", "b")}
+    known = [Difference("b", "a", 1, 1.0, 0, ranks, can_swap=False), Difference("c", "b", 1, 1.0, 0, ranks)]
+    found = {names: [(one.name, one.base) for one in orient(known, set(names))] for names in ("ac", "c", "b")}
     assert found == {"ac": [("b", "a")], "c": [("b", "c")], "b": [("c", "b")]}
 
 

@@ -278,7 +278,7 @@ def test_texts_that_all_look_like_numbers_are_identifiers(tmp_path, identifier):
     path.write_text("patient,age\n" + "".join(f"{identifier(i)},{i * 7 % 60}\n" for i in range(40)))
     synth = sa.fit(path)
     assert (
-        "column 'patient' has nearly all distinct texts, and is read as identifiers, which are not modeled"
+        "column 'patient' has nearly all distinct strings, and is read as identifiers, which are not modeled"
         in synth.notes
     )
     assert list(synth.sample(2, rng=0).patient) == ["new-1", "new-2"]

@@ -8,7 +8,7 @@ import stochattn as sa
 from stochattn.kinds import InputError
 from stochattn.kinds.tables.codec import TableCodec
 from stochattn.kinds.tables.columns.columns import Source
-from stochattn.kinds.tables.columns.inference import fit_column, numbers_count_rows, numbers_name_rows
+from stochattn.kinds.tables.columns.inference import are_row_numbers, fit_column, have_name_of_ids
 
 
 def column(name, cells, day_first=False, **series):
@@ -88,7 +88,7 @@ def test_texts_that_name_rows_are_identifiers_and_classes_are_not(case):
 def test_the_note_says_what_becomes_of_free_text():
     cells = [f"came late with cough {i}" for i in range(8)]
     assert column("remark", cells)[1] == (
-        " holds free text, which is not modeled and never repeated: new rows are numbered anew"
+        " holds free text, which is not modeled and never repeated: new rows get new numbers"
     )
     assert "for classes pass columns={'who': 'category'}" in column("who", [f"Person {i // 2}" for i in range(40)])[1]
 
@@ -135,12 +135,12 @@ def test_words_of_names_tell_persons_and_times():
     """Six visits of five persons, and whole numbers that rise by one."""
     visits = np.array([7, 7, 3, 9, 12, 1])
     for name in ("patient", "email", "mobile", "ssn", "Username", "home address", "customer_id"):
-        assert numbers_name_rows(name, visits, 5)
+        assert have_name_of_ids(name, visits, 5)
     for name in ("visits", "size", "number"):
-        assert not numbers_name_rows(name, visits, 5)
+        assert not have_name_of_ids(name, visits, 5)
     for name in ("year", "step", "age", "Jahr", "study_week"):
-        assert not numbers_count_rows(name, np.arange(40))
-    assert numbers_count_rows("order", np.arange(40))
+        assert not are_row_numbers(name, np.arange(40))
+    assert are_row_numbers("order", np.arange(40))
 
 
 def test_new_patients_have_new_numbers():
@@ -223,9 +223,9 @@ def test_iso_dates_beside_decimal_commas_are_dates(tmp_path):
     (tmp_path / "t.csv").write_text(f"when;x\n{rows}")
     codec = TableCodec.read(tmp_path / "t.csv")
     assert [str(one.type) for one in codec.columns] == ["date", "numeric"]
-    assert codec.columns[0].clock.format == "%Y-%m-%d"
+    assert codec.columns[0].date_scale.format == "%Y-%m-%d"
     assert codec.notes == ()
-    assert column("when", ["01.02.2021", "03.04.2021"], day_first=True)[0].clock.format == "%d.%m.%Y"
+    assert column("when", ["01.02.2021", "03.04.2021"], day_first=True)[0].date_scale.format == "%d.%m.%Y"
 
 
 def test_dates_of_two_kinds_are_still_an_error():
@@ -236,7 +236,7 @@ def test_dates_of_two_kinds_are_still_an_error():
 def test_days_come_first_beside_decimal_commas(tmp_path):
     rows = "".join(f"{i % 12 + 1:02d}/03/2021;{i},5\n" for i in range(24))
     (tmp_path / "t.csv").write_text(f"when;x\n{rows}")
-    assert TableCodec.read(tmp_path / "t.csv").columns[0].clock.format == "%d/%m/%Y"
+    assert TableCodec.read(tmp_path / "t.csv").columns[0].date_scale.format == "%d/%m/%Y"
 
 
 def test_decoded_rows_have_no_identifier_of_a_stored_row():

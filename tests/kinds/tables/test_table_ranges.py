@@ -189,7 +189,7 @@ def test_impossible_ranges_and_sets_are_errors_in_one_line():
     for values, why in (
         ({"a": Range(ge=99)}, "condition a>=99: the column has stored values from 0 to 49, .* between 0 and 98"),
         ({"a": Range(lt=0)}, "condition a<0: the column has no new values below 0"),
-        ({"a": Range(gt=40, lt=41)}, "condition 40<a<41: the column has no value in there, at the decimals"),
+        ({"a": Range(gt=40, lt=41)}, "condition 40<a<41: the column has no value in this range, at the decimals"),
         ({"a": Range(ge=20, le=10)}, "condition 20<=a<=10: .* ends are reversed. Swap them"),
         ({"a": Range(ge="x")}, "condition a=x: the column holds numbers, and this is not one"),
         ({"a": [1, 200]}, "condition a=200: the column has stored values from 0 to 49"),

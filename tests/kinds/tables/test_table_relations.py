@@ -11,16 +11,16 @@ import stochattn as sa
 from stochattn.kinds import InputError
 from stochattn.kinds.controls import Range
 from stochattn.kinds.tables.columns.cells import Cells, cells_of
-from stochattn.kinds.tables.conditions import _implied, given_relations
-from stochattn.kinds.tables.relations.discovery import MIN_ROWS, _sums, discover_relations, log_chance_of_order
+from stochattn.kinds.tables.conditions import _close_orders, resolve_relations
+from stochattn.kinds.tables.relations.discovery import MIN_ROWS, _find_sums, discover_relations, log_chance_of_order
 from stochattn.kinds.tables.relations.relations import (
     ColumnFormula,
     ColumnFunction,
     ColumnOrder,
     ColumnSum,
-    amounts,
     enforce,
     largest_error,
+    read_amounts,
 )
 
 
@@ -131,9 +131,9 @@ def test_constraints_are_the_ones_that_are_stated():
     strict = sa.fit(bills().assign(high=lambda x: x["high"] + 1), "table", constraints=["low < high"])
     rows = strict.sample(500, rng=0)
     assert (rows["low"] < rows["high"]).all()
-    with pytest.raises(InputError, match="must be a list of texts"):
+    with pytest.raises(InputError, match="must be a list of strings"):
         sa.fit(bills(), "table", constraints="low <= high")
-    with pytest.raises(InputError, match="must be a list of texts"):
+    with pytest.raises(InputError, match="must be a list of strings"):
         sa.fit(bills(), "table", constraints=5)
 
 
@@ -243,7 +243,7 @@ def test_dates_are_compared_in_seconds():
     columns, cells = columns_of(frame)
     for name in frame:
         expected = [stamp.timestamp() for stamp in frame[name].dt.tz_localize("UTC")]
-        np.testing.assert_allclose(amounts(columns[name], cells[name]), expected, rtol=1e-12)
+        np.testing.assert_allclose(read_amounts(columns[name], cells[name]), expected, rtol=1e-12)
 
 
 def test_a_sum_may_be_off_by_the_rounding_of_its_largest_number():
@@ -259,21 +259,21 @@ def test_sums_need_some_rows(n, found):
     a, b = rng.gamma(3, 5e5, (2, n)).round(2)
     b[0] = 0.0
     numbers = {"a": a, "other": rng.gamma(3, 5e5, n), "b": b, "total": (a + b).round(2)}
-    assert _sums(numbers, [0.0049] * len(numbers)) == ([ColumnSum("total", ("a", "b"))] if found else [])
+    assert _find_sums(numbers, [0.0049] * len(numbers)) == ([ColumnSum("total", ("a", "b"))] if found else [])
     numbers["total"][1] += 0.01
-    assert _sums(numbers, [0.0049] * len(numbers)) == []
+    assert _find_sums(numbers, [0.0049] * len(numbers)) == []
 
 
 def test_orders_that_follow_from_others_are_strict_if_one_of_these_is():
     for first, second in ((True, False), (False, True), (True, True), (False, False)):
-        found = _implied([ColumnOrder("a", "b", first), ColumnOrder("b", "c", second)])
+        found = _close_orders([ColumnOrder("a", "b", first), ColumnOrder("b", "c", second)])
         assert ColumnOrder("a", "c", first or second) in found
         assert len(found) == 3
 
 
 def test_conditions_on_what_is_determined_become_conditions_on_what_determines_it(synth):
-    assert given_relations(synth.codec, {"town": "Rome", "low": 70}) == {"code": "C", "low": 70}
-    assert given_relations(synth.codec, {"land": "N"}) == {"code": {"A", "B"}}
+    assert resolve_relations(synth.codec, {"town": "Rome", "low": 70}) == {"code": "C", "low": 70}
+    assert resolve_relations(synth.codec, {"land": "N"}) == {"code": {"A", "B"}}
 
 
 def test_orders_are_restored_until_all_hold():
@@ -462,10 +462,10 @@ def test_ranges_of_numbers_that_are_codes_select_the_rows_that_determine_them():
     )
     synth = sa.fit(frame, "table")
     assert synth.codec.relations == (ColumnFunction("code", "size"),)
-    assert given_relations(synth.codec, {"size": sa.Range(ge=0.8)}) == {"code": {"B", "C", "D"}}
-    assert given_relations(synth.codec, {"size": [0.5, 2.0]}) == {"code": {"A", "C"}}
+    assert resolve_relations(synth.codec, {"size": sa.Range(ge=0.8)}) == {"code": {"B", "C", "D"}}
+    assert resolve_relations(synth.codec, {"size": [0.5, 2.0]}) == {"code": {"A", "C"}}
     with pytest.raises(InputError, match="has no such value"):
-        given_relations(synth.codec, {"size": [0.5, 3.0]})
+        resolve_relations(synth.codec, {"size": [0.5, 3.0]})
 
 
 def test_strict_orders_refuse_conditions_that_meet():

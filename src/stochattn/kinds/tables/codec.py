@@ -1,6 +1,6 @@
-"""Tables: rows of a data frame to features and back, with columns, dtypes, formats and missing cells as they are.
+"""Tables: rows of a data frame to features and back, with the same columns, dtypes, formats and missing cells.
 
-Missing features, filled with their conditional means under a Gaussian.
+Missing features are filled with their conditional means under a Gaussian.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from ..native import FrameType, Native
 from ..options import InputError, listed
 from ..regions import FeatureObservation
 from .columns.cells import Cells, cells_of, equal_cells
-from .columns.columns import Column, Levels, Source, Value
+from .columns.columns import Column, ColumnType, Levels, Source
 from .columns.inference import (
     AMOUNTS,
     LABELS,
-    as_texts,
+    TableOptions,
+    as_strings,
+    check_rows,
+    find_repeated_ids,
     fit_columns,
-    repeated_ids,
     row_names,
-    rows_with,
     usable_rows,
 )
-from .conditions import Several, both, given_relations, region_of, restriction
-from .description import ColumnType, TableOptions
-from .relations.differences import Difference, Pair, chosen_differences, pairs_of, stated_differences, turned
-from .relations.discovery import NONE, Discovery, discover_relations, stated_relations
-from .relations.relations import Relation, determined, enforce
+from .conditions import Condition, intersect, region_of, resolve_relations, restrict
+from .relations.differences import Difference, Pair, choose_differences, list_pairs, orient, restore_differences
+from .relations.discovery import NONE, discover_relations, parse_relations
+from .relations.relations import Relation, enforce, index_by_target
 from .writing import frame_state
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ N_ROUNDS = 5
 
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """A Gaussian N(mean, share · XᵀX/K + ridge · I) over features; X: the filled stored features (K, p), centered."""
+    """A Gaussian N(mean, share · XᵀX/K + ridge · I) of features, where X (K, p) are filled and centered."""
 
     mean: Array
     filled: Array
@@ -68,7 +68,7 @@ class Filling:
 
     @classmethod
     def fit(cls, features: Array) -> Filling:
-        """The Gaussian of features (K, p) with NaN for missing ones."""
+        """The Gaussian of features (K, p) with NaN for missing features."""
         missing = np.isnan(features)
         means = np.where(missing, 0.0, features).sum(0) / np.maximum((~missing).sum(0), 1)
         gaussian = cls._of(np.where(missing, means, features))
@@ -93,22 +93,22 @@ class Filling:
             is_missing = missing[rows[0]]
             if is_missing.any():
                 deviations = features[np.ix_(rows, ~is_missing)] - self.mean[~is_missing]
-                filled[np.ix_(rows, is_missing)] = self.mean[is_missing] + self._expected(deviations, is_missing)
+                filled[np.ix_(rows, is_missing)] = self.mean[is_missing] + self._predict(deviations, is_missing)
         return filled
 
-    def _expected(self, deviations: Array, is_missing: Array) -> Array:
-        """Mean of the features `gone` given the others (n, p − m), both centered: (n, m)."""
-        here, there = self.centered[:, ~is_missing], self.centered[:, is_missing]
+    def _predict(self, deviations: Array, is_missing: Array) -> Array:
+        """Mean of the missing features given the present ones (n, p − m), both centered: (n, m)."""
+        present, missing = self.centered[:, ~is_missing], self.centered[:, is_missing]
         weight = self.share / len(self.centered)
-        if here.shape[1] <= len(here):
-            inner = weight * here.T @ here + self.ridge * np.eye(here.shape[1])
-            return np.asarray(weight * np.linalg.solve(inner, deviations.T).T @ (here.T @ there))  # never (n, K)
-        # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is the smaller one. It is
-        # the one of all features less the part of the missing ones, which are few: all patterns share the former.
-        few = 2 * there.shape[1] < here.shape[1]
-        products = self._products - there @ there.T if few else here @ here.T
-        inner = weight * products + self.ridge * np.eye(len(here))
-        return np.asarray(weight * np.linalg.solve(inner, here @ deviations.T).T @ there)
+        if present.shape[1] <= len(present):
+            inner = weight * present.T @ present + self.ridge * np.eye(present.shape[1])
+            return np.asarray(weight * np.linalg.solve(inner, deviations.T).T @ (present.T @ missing))  # never (n, K)
+        # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is smaller. It is that of
+        # all features, which is computed once, less that of the missing features, where these are few.
+        few = 2 * missing.shape[1] < present.shape[1]
+        products = self._products - missing @ missing.T if few else present @ present.T
+        inner = weight * products + self.ridge * np.eye(len(present))
+        return np.asarray(weight * np.linalg.solve(inner, present @ deviations.T).T @ missing)
 
     @cached_property
     def _products(self) -> Array:
@@ -119,7 +119,7 @@ class Filling:
 def _shrinkage(centered: Array) -> float:
     """Ledoit and Wolf's shrinkage of the covariance of centered rows (K, p), at a cost of K p min(K, p)."""
     K, p = centered.shape
-    # Scikit-learn's function works with (p, p) always; the norm it needs is that of the (K, K) products as well.
+    # Scikit-learn's function always forms the (p, p) products; the (K, K) products have the same norm.
     products = centered @ centered.T if p > K else centered.T @ centered
     level = float(np.square(centered).sum()) / (K * p)
     square = float(np.square(products).sum()) / K**2
@@ -129,15 +129,15 @@ def _shrinkage(centered: Array) -> float:
 
 
 MAX_FEATURES_PER_ROW = 10
-"""Features per row, beyond which a note says that rows are few."""
+"""Features per row, beyond which a note says that there are few rows."""
 FEATURES_NOTE = (
     "{p:,} features and {K} rows: new rows vary only along the directions that the stored rows span. If the file is "
     "transposed, with one column per example, pass transpose=True"
 )
 MAX_FREE_COPIES = 3
-"""Columns that vary freely, up to which copies of stored rows are not drawn again."""
+"""With so few columns that vary freely, copies of stored rows arise by chance, and are not drawn again."""
 HASH_FACTOR, MISSING_HASH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
-"""Numbers without a pattern: what hashes are multiplied by, and that of missing cells, as the hash of 0.0 is zero."""
+"""Arbitrary odd numbers: the factor of hashes of rows, and the hash of missing cells, as that of 0.0 is zero."""
 REPEATED = (
     "column {0!r} repeats beside {1!r}, so rows with the same {0!r} are not independent; new rows are drawn one by "
     "one, and form no series over {1!r}"
@@ -152,10 +152,10 @@ class TableCodec(Codec):
 
     label:       the column that holds classes, or None
     relations:   between columns, which every new row meets
-    conditioned: columns whose new cells are never missing, because they are conditioned on
-    differences: columns whose feature is their distance from another one, bases before what is coded from them
-    frame_type:  that of new rows for users, where it is not pandas
-    unturned:    the codec without conditions, of one whose differences were turned round for some; else None
+    conditioned: columns with a condition, whose new cells are never missing
+    differences: columns whose feature is their distance from another column, each after that of its base
+    frame_type:  of the frames that users get, where these are not of pandas
+    original:    the codec without conditions, where differences were swapped for conditions; else None
     """
 
     stored: pd.DataFrame
@@ -171,7 +171,7 @@ class TableCodec(Codec):
     relations: tuple[Relation, ...] = ()
     conditioned: frozenset[str] = frozenset()
     differences: tuple[Difference, ...] = ()
-    unturned: TableCodec | None = None
+    original: TableCodec | None = None
     frame_type: FrameType | None = None
 
     @classmethod
@@ -195,8 +195,8 @@ class TableCodec(Codec):
     ) -> TableCodec:
         """A codec of a data frame; `notes` are those on how it was read.
 
-        coded_from: columns that are coded by their distance from another one, and the latter; None to choose them
-        notations:  of columns whose texts are those of more rows than these
+        coded_from: columns that are coded by their distance from another column, each with that; None to choose them
+        notations:  of columns that were fitted on more rows than these
         """
         options, source = options or TableOptions(), source or Source()
         stored, rows, left_out = usable_rows(frame, options, source)
@@ -205,51 +205,49 @@ class TableCodec(Codec):
         columns, on_columns = fit_columns(cells, options, source, notations)
         classes = [c.name for c in columns if isinstance(c.transform, Levels) and c.name.strip().lower() in LABELS]
         label = options.label or (classes[0] if len(classes) == 1 else None)
-        labels = None if label is None else tuple(as_texts(stored[label]))
+        labels = None if label is None else tuple(as_strings(stored[label]))
         if options.constraints is None:
             relations, candidates = discover_relations(columns, cells, label)
         else:
-            relations, candidates = Discovery(
-                stated_relations(options.constraints, columns, cells, coded_from is None), ()
-            )
+            relations, candidates = parse_relations(options.constraints, columns, cells, coded_from is None), ()
         by_name = {column.name: column for column in columns}
         if coded_from is None:
-            differences = chosen_differences(by_name, cells, relations)
+            differences = choose_differences(by_name, cells, relations)
         else:
-            differences = stated_differences(coded_from, by_name, cells, relations)
-        filling = Filling.fit(_encoded(columns, cells, differences))
-        kept = [f"{KEPT}{listed(list(map(str, relations)))}"] if relations else []
-        kept += [CANDIDATES.format(listed(list(map(str, candidates)), 6))] if candidates else []
+            differences = restore_differences(coded_from, by_name, cells, relations)
+        filling = Filling.fit(_encode(columns, cells, differences))
+        on_relations = [f"{KEPT}{listed(list(map(str, relations)))}"] if relations else []
+        on_relations += [CANDIDATES.format(listed(list(map(str, candidates)), 6))] if candidates else []
         K, p = filling.filled.shape
         few_rows = (FEATURES_NOTE.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
-        repeated = repeated_ids(columns, cells)
-        kept += [REPEATED.format(*repeated)] if repeated is not None else []
-        formulas = formula_note(_formulas(cells, columns), options.safe_csv)
-        notes = (*notes, *left_out, *on_columns, *few_rows, *formulas, *kept)
-        ids = row_names(stored, columns, frame.index[rows])
+        ids = find_repeated_ids(columns, cells)
+        repeated = () if ids is None else (REPEATED.format(*ids),)
+        formulas = formula_note(_list_formulas(cells, columns), options.safe_csv)
+        notes = (*notes, *left_out, *on_columns, *few_rows, *formulas, *on_relations, *repeated)
+        names = row_names(stored, columns, frame.index[rows])
         fitted = stored, tuple(columns), filling, options, style or Style(), source
-        return cls(*fitted, ids, label, labels, notes, relations, differences=differences)
+        return cls(*fitted, names, label, labels, notes, relations, differences=differences)
 
     def encode(self, items: pd.DataFrame) -> Array:
         """Rows of a table as features: (n, p). Missing cells get their conditional means given the rest of the row."""
-        return self.filling.fill(_encoded(self.columns, cells_of(items), self.differences))
+        return self.filling.fill(_encode(self.columns, cells_of(items), self.differences))
 
     def decode(self, arrays: Array, source: Array | None = None) -> pd.DataFrame:
         """Features (n, p) as a data frame of n rows.
 
-        Cells that are not modeled, and which cells are missing, are those of the stored rows `source` (n,).
+        Cells of columns that are not modeled, and missing cells, are those of the stored rows `source` (n,).
         """
         if source is None:
-            raise ValueError("source must name the stored row of each row: cells that are not modeled are its own.")
+            raise ValueError("source must name the stored row of each new row, for columns that are not modeled.")
         columns, places = self.by_name, dict(zip(self.by_name, self.blocks, strict=True))
-        distances = {one.name: one for one in self.differences}
+        differences = {difference.name: difference for difference in self.differences}
         complete: dict[str, CellArray] = {}
-        for name in [*(name for name in columns if name not in distances), *distances]:
-            if name in distances:
-                one = distances[name]
-                complete[name] = one.cells(columns, complete[one.base], arrays[:, places[name]][:, 0])
+        for name in [*(name for name in columns if name not in differences), *differences]:
+            if name in differences:
+                base = complete[differences[name].base]
+                complete[name] = differences[name].cells(columns, base, arrays[:, places[name]][:, 0])
             elif columns[name].type == ColumnType.ID:
-                complete[name] = columns[name].numbered(0, len(source)).array
+                complete[name] = columns[name].make_ids(0, len(source)).array
             elif columns[name].transform is None:
                 complete[name] = self.stored[name].array.take(source)
             else:
@@ -269,9 +267,9 @@ class TableCodec(Codec):
 
     @cached_property
     def coded(self) -> tuple[Column, ...]:
-        """The columns with the transforms of their features, which may be those of distances from another column."""
-        scales = {one.name: one.ranks for one in self.differences}
-        return tuple(replace(one, transform=scales[one.name]) if one.name in scales else one for one in self.columns)
+        """The columns with the transforms of their features, which may be distances from another column."""
+        scales = {difference.name: difference.ranks for difference in self.differences}
+        return tuple(replace(column, transform=scales.get(column.name, column.transform)) for column in self.columns)
 
     @cached_property
     def blocks(self) -> tuple[slice, ...]:
@@ -281,7 +279,7 @@ class TableCodec(Codec):
 
     @cached_property
     def _missing(self) -> dict[str, Array]:
-        """Columns whose new cells can be missing, and which of their stored cells are: (K,) booleans."""
+        """Columns whose new cells can be missing, each with booleans (K,) of its missing stored cells."""
         if self.options.missing == "impute":
             return {}
         missing = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)
@@ -289,20 +287,20 @@ class TableCodec(Codec):
 
     @cached_property
     def formulas(self) -> tuple[str, ...]:
-        """Columns whose new cells, or whose names, may be texts that spreadsheets run as formulas."""
-        return _formulas(cells_of(self.stored), self.columns)
+        """Columns whose new cells, or whose names, may be strings that spreadsheets run as formulas."""
+        return _list_formulas(cells_of(self.stored), self.columns)
 
     def jitter(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, p) moved among those that decode to the same cells; categories by `amount` of the way."""
         parts = zip(self.coded, self.blocks, strict=True)
         return np.concatenate([column.jitter(features[:, block], rng, amount) for column, block in parts], axis=1)
 
-    def condition(self, values: Mapping[str, Value | Several]) -> Conditioned:
-        """Cells that new rows must have, by column: one value each, a range, or several values of which one is met.
+    def condition(self, values: Mapping[str, Condition]) -> Conditioned:
+        """Condition new rows on the cells of columns: on one value, a range, or one of several values.
 
-        Generators are given positions (r,) and values (r,) of features, and the region of others.
+        The condition of a generator has positions (r,) and values (r,) of features, and a region of other features.
         """
-        values = given_relations(self, values)
+        values = resolve_relations(self, values)
         if (suited := self.suited_to(values)) is not self:
             return suited.condition(values)
         at, every = {name: self.position(name) for name in values}, np.arange(self.blocks[-1].stop)
@@ -310,7 +308,7 @@ class TableCodec(Codec):
         for name, value in values.items():
             column, notation = self.columns[at[name]], self.style.notation(name)
             if isinstance(value, Range | AbstractSet | list | tuple):
-                limited[name] = restriction(column, value, notation)
+                limited[name] = restrict(column, value, notation)
                 notes += [limited[name].note] if limited[name].note else []
             else:
                 fixed[name], is_beyond = column.condition(value, notation)
@@ -319,31 +317,34 @@ class TableCodec(Codec):
         features = np.concatenate([np.empty(0), *fixed.values()])
         codec, observation = replace(self, conditioned=self.conditioned | set(values)), (positions, features)
         if limited:
-            region = region_of((places[name], one) for name, one in limited.items())
+            region = region_of((places[name], restriction) for name, restriction in limited.items())
             return Conditioned(codec, FeatureObservation(*observation, region), tuple(notes))
         return Conditioned(codec, observation, tuple(notes))
 
-    def suited_to(self, conditions: Mapping[str, Value | Several]) -> TableCodec:
-        """The codec in which columns that are conditioned on have their own scale; always the same one for these."""
-        return self.with_own_scales(given_relations(self, conditions).keys() if conditions else frozenset())
+    def suited_to(self, conditions: Mapping[str, Condition]) -> TableCodec:
+        """The codec in which columns with a condition have their own scale; always the same codec for these columns."""
+        return self.with_own_scales(resolve_relations(self, conditions).keys() if conditions else frozenset())
 
     def with_own_scales(self, names: AbstractSet[str]) -> TableCodec:
-        """The codec in which these columns have their own scale, which does not depend on those that had it before."""
-        differences = turned((first := self.unturned or self).differences, names)
-        if (pairs := pairs_of(differences)) not in first._turned:
-            filling = Filling.fit(_encoded(self.columns, cells_of(self.stored), differences))
-            first._turned[pairs] = replace(first, differences=differences, filling=filling, unturned=first)
-        return first._turned[pairs]
+        """The codec in which these columns have their own scale, whatever columns have it now."""
+        original = self.original or self
+        differences = orient(original.differences, names)
+        if (pairs := list_pairs(differences)) not in original._oriented:
+            filling = Filling.fit(_encode(self.columns, cells_of(self.stored), differences))
+            codec = replace(original, differences=differences, filling=filling, original=original)
+            original._oriented[pairs] = codec
+        return original._oriented[pairs]
 
     @cached_property
-    def _turned(self) -> dict[tuple[Pair, ...], TableCodec]:
-        return {pairs_of(self.differences): self}
+    def _oriented(self) -> dict[tuple[Pair, ...], TableCodec]:
+        """Codecs by the columns that are coded by a distance."""
+        return {list_pairs(self.differences): self}
 
-    def both(self, name: str, first: Value | Several, second: Value | Several) -> Value | Several:
-        return both(self.columns[self.position(name)], first, second, self.style.notation(name))
+    def both(self, name: str, first: Condition, second: Condition) -> Condition:
+        return intersect(self.columns[self.position(name)], first, second, self.style.notation(name))
 
     def position(self, name: str) -> int:
-        """The place of a column among the columns; InputError where there is none of this name."""
+        """The position of a column; InputError for an unknown name."""
         if name in (names := [column.name for column in self.columns]):
             return names.index(name)
         names = [column.name for column in self.columns if column.width]
@@ -351,27 +352,24 @@ class TableCodec(Codec):
         raise InputError(f"condition: there is no column {name!r}. {offered}")
 
     def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:
-        """Which cells of two tables are equal, two missing ones counted as equal; without identifiers: (n, columns)."""
+        """Which cells of two tables are equal, without identifiers: (n, columns). Two missing cells are equal."""
         names = [column.name for column in self.columns if column.type != ColumnType.ID]
         cells = [cells_of(items) for items in (first, second)]
         return np.stack([equal_cells(*(items[name] for items in cells)) for name in names], axis=1)
 
     def checked(self, items: object) -> pd.DataFrame:
-        return super().checked(rows_with(self.columns, items))
+        return super().checked(check_rows(self.columns, items))
 
     def exact_copies(self, items: pd.DataFrame) -> Array | None:
-        """Which rows equal one that is stored once, but for identifiers; None for up to three columns that vary freely.
-
-        So few columns have equal rows by chance.
-        """
-        computed = determined(self.relations)
+        """Which rows equal a row that is stored once, without identifiers; None where few columns vary freely."""
+        computed = index_by_target(self.relations)
         if sum(column.width > 0 and column.name not in computed for column in self.columns) <= MAX_FREE_COPIES:
             return None
         return np.isin(self._row_hashes(items), self._unique_rows)
 
     @property
     def share_repeated(self) -> float:
-        """The share of stored rows that equal another one, but for identifiers."""
+        """The share of stored rows that equal another stored row, without identifiers."""
         return 1 - len(self._unique_rows) / self.K
 
     @cached_property
@@ -380,7 +378,7 @@ class TableCodec(Codec):
         return np.asarray(hashes[counts == 1])
 
     def _row_hashes(self, items: pd.DataFrame) -> Array:
-        """64-bit hashes of rows, (n,), that are equal for equal cells but those of identifiers."""
+        """64-bit hashes (n,) of rows, without identifiers."""
         total = np.zeros(len(items), dtype=np.uint64)
         for column in self.columns:
             if column.type != ColumnType.ID:
@@ -398,54 +396,50 @@ class TableCodec(Codec):
     def to_user(self, items: pd.DataFrame) -> Native:
         """The frame, of the library of the stored one, with its identifiers numbered from the first row to the last."""
         ids = [column for column in self.columns if column.type == ColumnType.ID]
-        rows = items.assign(**{column.name: column.numbered(0, len(items)) for column in ids})
+        rows = items.assign(**{column.name: column.make_ids(0, len(items)) for column in ids})
         return rows if self.frame_type is None else self.frame_type.frame(rows)
 
     def refit(self, items: pd.DataFrame) -> TableCodec:
         """The codec of other rows, with the same types, and the relations between columns that still vary."""
         varying = {name for name in items.columns if items[name].nunique() > 1}
-        same = replace(self, relations=tuple(column for column in self.relations if varying.issuperset(column.names)))
-        pairs, source = pairs_of((self.unturned or self).differences), self.source._replace(lines=())
-        notations = {
-            column.name: column.notation
-            for column in self.columns
-            if column.notation is not None and column.type in AMOUNTS
-        }
-        resolved = same._resolved
-        fitted = TableCodec.fit(items, resolved, self.style, source, coded_from=pairs, notations=notations)
+        relations = tuple(relation for relation in self.relations if varying.issuperset(relation.names))
+        options = replace(self, relations=relations)._resolved
+        pairs, source = list_pairs((self.original or self).differences), self.source._replace(lines=())
+        amounts = [column for column in self.columns if column.type in AMOUNTS]
+        notations = {column.name: column.notation for column in amounts if column.notation is not None}
+        fitted = TableCodec.fit(items, options, self.style, source, coded_from=pairs, notations=notations)
         return fitted.with_own_scales(self._own_scales)
 
     @property
     def _own_scales(self) -> frozenset[str]:
-        """The columns that are not coded by their distance from another one."""
-        return frozenset(self.by_name) - {one.name for one in self.differences}
+        """The columns that are not coded by their distance from another column."""
+        return frozenset(self.by_name) - {difference.name for difference in self.differences}
 
     @property
     def _resolved(self) -> TableOptions:
         """The options, with the types and the label that were inferred."""
         types = {column.name: str(column.type) for column in self.columns}
-        relations = [str(one) for one in self.relations] or [NONE]
+        relations = list(map(str, self.relations)) or [NONE]
         return replace(self.options, columns=types, label=self.label, constraints=relations)
 
     def state(self) -> dict[str, Plain]:
         read = {"style": asdict(self.style), "source": tuple(self.source), "ids": self.ids, "notes": self.notes}
-        pairs = pairs_of((self.unturned or self).differences)
+        pairs = list_pairs((self.original or self).differences)
         read |= {"coded_from": pairs, "own_scales": sorted(self._own_scales)}
         type = None if self.frame_type is None else self.frame_type.state()
         return {"frame": frame_state(self.stored), "frame_type": type, "options": asdict(self._resolved), **read}
 
 
-def _formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tuple[str, ...]:
-    """Columns that hold texts which are formulas to a spreadsheet, and all that are called by one."""
+def _list_formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tuple[str, ...]:
+    """Columns with cells or names that a spreadsheet would run as formulas; ids count by their name alone."""
     names = {column.name for column in columns if column.type != ColumnType.ID}
     texts = {name: set(cells.objects) for name, cells in table.items() if name in names and cells.dtype.kind == "O"}
     return tuple(name for name in table if any(map(is_formula, (name, *texts.get(name, ())))))
 
 
-def _encoded(columns: Sequence[Column], cells: Mapping[str, Cells], differences: Sequence[Difference]) -> Array:
-    known, distances = {column.name: column for column in columns}, {one.name: one for one in differences}
-    blocks = (
-        distances[one.name].features(known, cells) if one.name in distances else one.features(cells[one.name])
-        for one in columns
-    )
-    return np.concatenate(list(blocks), axis=1)
+def _encode(columns: Sequence[Column], cells: Mapping[str, Cells], differences: Sequence[Difference]) -> Array:
+    """Features (n, p) of cells, NaN for missing ones."""
+    by_name = {column.name: column for column in columns}
+    blocks = {name: column.features(cells[name]) for name, column in by_name.items()}
+    blocks |= {difference.name: difference.features(by_name, cells) for difference in differences}
+    return np.concatenate(list(blocks.values()), axis=1)

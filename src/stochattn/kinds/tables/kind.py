@@ -36,12 +36,11 @@ from ..options import InputError
 from ..plain import Gaussian
 from .codec import TableCodec
 from .columns.cells import Cells
-from .columns.columns import Column, Levels, Source, Value
-from .columns.inference import AMOUNTS, as_texts, rows_with, transposed
+from .columns.columns import Column, ColumnType, Levels, Source, Value
+from .columns.inference import AMOUNTS, TableOptions, as_strings, check_rows, require_choice, transpose
 from .columns.scales import Ranks
-from .conditions import Several, parsed_conditions
-from .description import ColumnType, TableDescription, TableHopfieldOptions, TableOptions
-from .generator.fit import fit_covariance
+from .conditions import Several, parse_conditions
+from .generator.fit import CovarianceOptions, fit_covariance
 from .measures import compare, repeated_identifiers, table_gallery
 from .relations.relations import ColumnOrder
 from .writing import (
@@ -76,9 +75,9 @@ def _control(codec: TableCodec, column: Column) -> Control:
         return ChoiceControl(column.name, column.name, tuple(dict.fromkeys(values))[:MAX_LEVELS])
     numbers = column.numbers(codec.stored[column.name].dropna())
     low, high = float(numbers.min()), float(numbers.max())
-    if column.clock is not None:
-        first, last = (str(one)[:10] for one in column.clock.series(np.array([low, high])))
-        return RangeControl(column.name, column.name, first, last, "date", is_timed=not column.clock.counts_days)
+    if column.date_scale is not None:
+        first, last = (str(one)[:10] for one in column.date_scale.series(np.array([low, high])))
+        return RangeControl(column.name, column.name, first, last, "date", is_timed=not column.date_scale.counts_days)
     if column.unit:
         return RangeControl(column.name, column.name, column.shown(low), column.shown(high), "text")
     decimal = codec.style.notation(column.name).decimal
@@ -91,7 +90,7 @@ def rows_to_score(codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array
 
     InputError where it is not a data frame with the columns that are modelled; others may be left out.
     """
-    frame, modelled = rows_with(codec.columns, items), [column for column in codec.columns if column.width]
+    frame, modelled = check_rows(codec.columns, items), [column for column in codec.columns if column.width]
     never = np.zeros(len(frame), dtype=bool)
     for column in modelled:
         impossible = _never_drawn(column, Cells.of(frame[column.name]))
@@ -114,7 +113,7 @@ def _never_drawn(column: Column, cells: Cells) -> Array:
             return np.asarray(unknown)
         numbers = column.numbers(cells)
     except (TypeError, ValueError, AttributeError):
-        content = "numbers" if column.clock is None else "dates"
+        content = "numbers" if column.date_scale is None else "dates"
         found = f"got cells such as {next(iter(cells.present.objects), None)!r} ({cells.dtype})"
         raise InputError(f"items: column {column.name!r} must hold {content}; {found}. Convert the column.") from None
     outside = (numbers < column.transform.low) | (numbers > column.transform.high)
@@ -202,7 +201,7 @@ class TableKind(TableDescription, Kind["TableCodec"]):
             codec = TableCodec.fit(matrix_frame(data.T if options.transpose else data), options)
             return _add_note(codec, _note_on_matrix(codec.stored.to_numpy()) or _note_on_recording(codec.stored))
         frame, type = pandas_frame(data)
-        codec = replace(TableCodec.fit(transposed(frame) if options.transpose else frame, options), frame_type=type)
+        codec = replace(TableCodec.fit(transpose(frame) if options.transpose else frame, options), frame_type=type)
         dated = frame.shape[1] > 1 and frame.dtypes.iloc[0].kind not in "iufb" and are_dates(frame.iloc[:, 0])
         has_numbers = any(dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:])
         return _add_note(codec, DATED_NOTE if dated and has_numbers else _note_on_recording(codec.stored))
@@ -225,7 +224,7 @@ class TableKind(TableDescription, Kind["TableCodec"]):
         return fit_covariance(codec, weights, options)
 
     def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value | Several]:
-        return parsed_conditions(codec, texts)
+        return parse_conditions(codec, texts)
 
     def select(self, codec: TableCodec, name: str, text: str) -> Array | None:
         """The stored rows with the value that a text means in a column: (K,) booleans; None without that column.
@@ -256,7 +255,7 @@ class TableKind(TableDescription, Kind["TableCodec"]):
     def as_array(self, codec: TableCodec, items: pd.DataFrame, first: int) -> Array:
         """Rows as a matrix (n, columns), with new identifiers; NaN for missing cells."""
         require_numbers(codec.columns, "zarr")
-        new = {one.name: one.numbered(first, len(items)) for one in codec.columns if one.type == ColumnType.ID}
+        new = {one.name: one.make_ids(first, len(items)) for one in codec.columns if one.type == ColumnType.ID}
         matrix, too_long = matrix_of(items.assign(**new))
         dtype = matrix_dtype(codec.stored)
         require_exact(too_long, dtype, "zarr")
@@ -276,6 +275,40 @@ class TableKind(TableDescription, Kind["TableCodec"]):
                 raise InputError(f"{path}: has {frame.shape[1]} columns, and the stored table {len(names)}.")
             frame = frame.set_axis(names, axis=1)
         return cast(without_apostrophes(frame, codec.formulas), codec.columns, str(path))
+
+    def repeated_identifiers(self, codec: TableCodec, items: pd.DataFrame) -> dict[str, tuple[float, float]]:
+        return repeated_identifiers(codec, items)
+
+    def same(self, codec: TableCodec, first: pd.DataFrame, second: pd.DataFrame) -> Array:
+        return codec.same(first, second)
+
+    def labels_of(self, codec: TableCodec, items: pd.DataFrame, source: Array) -> Array:
+        return np.array(as_strings(items[codec.label]))
+
+    @property
+    def items_have_labels(self) -> bool:
+        return True
+
+    def parts(self, codec: TableCodec) -> tuple[tuple[str, ...], Array]:
+        modelled = [column for column in codec.columns if column.width]
+        widths = [column.width for column in modelled]
+        return tuple(column.name for column in modelled), np.repeat(np.arange(len(modelled)), widths)
+
+    def predictors(self, codec: TableCodec, items: pd.DataFrame) -> Array:
+        label = codec.blocks[codec.position(codec.label)] if codec.label is not None else slice(0, 0)
+        return np.delete(codec.encode(items), label, axis=1)
+
+    def compare(self, codec: TableCodec, items: pd.DataFrame) -> Comparison:
+        return compare(codec, items)
+
+    def column_types(self, codec: TableCodec) -> tuple[tuple[str, str], ...]:
+        return tuple((column.name, str(column.type)) for column in codec.columns)
+
+    def controls(self, codec: TableCodec) -> tuple[Control, ...]:
+        return table_controls(codec)
+
+    def gallery(self, codec: TableCodec, shown: GalleryItems) -> Html:
+        return table_gallery(codec, shown)
 
 
 def _note_on_matrix(matrix: Array) -> str:

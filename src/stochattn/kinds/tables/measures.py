@@ -65,7 +65,7 @@ def _difference_part(codec: TableCodec, order: ColumnOrder, new: pd.DataFrame) -
     tables = ({name: Cells.of(rows[name]) for name in names} for rows in (codec.stored, new))
     before, after = (differences_of(names, codec.by_name, table) for table in tables)
     unit = ""
-    if column.clock is not None:
+    if column.date_scale is not None:
         typical = float(np.nanmedian(before))
         unit, seconds = next((f" {name}", size) for name, size in UNITS if typical >= size or size == 1)
         before, after = before / seconds, after / seconds

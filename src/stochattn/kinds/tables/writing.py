@@ -25,8 +25,7 @@ from ..delimited.cells import Style
 from ..delimited.formulas import LINE_END, RowLines, as_text
 from ..options import InputError
 from .columns.cells import Cells
-from .columns.columns import MAX_EXACT, Column, in_notation
-from .description import ColumnType
+from .columns.columns import MAX_EXACT, Column, ColumnType, write_numbers
 
 
 def require_numbers(columns: Sequence[Column], format: str) -> None:
@@ -73,7 +72,7 @@ class TableWriter(ABC):
         self.ids = [column for column in columns if column.type == ColumnType.ID]
 
     def write(self, batch: Batch) -> None:
-        new = {column.name: column.numbered(batch.first, len(batch.items)) for column in self.ids}
+        new = {column.name: column.make_ids(batch.first, len(batch.items)) for column in self.ids}
         self._write(batch.items.assign(**new))
 
     @abstractmethod
@@ -102,7 +101,7 @@ class DelimitedWriter(TableWriter):
                 true, false = style.truths[name]
                 frame[name] = frame[name].astype("object").map({True: true, False: false})
             elif name in style.forms or (name in style.decimals and frame[name].dtype.kind == "f"):
-                frame[name] = in_notation(frame[name], style.notation(name))
+                frame[name] = write_numbers(frame[name], style.notation(name))
             if name in style.codes and frame[name].isna().any():
                 cells = frame[[name]].to_csv(header=False, na_rep=style.codes[name], **common)
                 frame[name] = [row[0] for row in csv.reader(io.StringIO(cells, newline=""))]
@@ -178,9 +177,11 @@ def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataF
             raise InputError(f"{where}: has no column {column.name!r}, which the stored table has. Add it.")
         series = frame[column.name]
         if column.notation is not None and series.dtype.kind in "iuf":  # as a file is read
-            series = in_notation(series, column.notation)
+            series = write_numbers(series, column.notation)
         try:
-            cells[column.name] = _as(series, column.dtype, column.clock is not None and column.clock.days)
+            cells[column.name] = _as(
+                series, column.dtype, column.date_scale is not None and column.date_scale.has_date_objects
+            )
         except (TypeError, ValueError):
             raise InputError(f"{where}, column {column.name!r}: {series.dtype} does not fit {column.dtype}.") from None
     return pd.DataFrame(cells)

@@ -1,4 +1,4 @@
-"""Cells of the columns of a table, taken from a data frame many columns at a time, with what is often asked of them."""
+"""Cells of the columns of a table, taken from a data frame many columns at a time, with cached properties."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .scales import Distinct
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells (n,) of a column: an array of NumPy's dtypes, and one of pandas for other dtypes.
+    """The cells (n,) of a column: an array of NumPy where it has the dtype, else of pandas.
 
-    Pandas takes some ten times as long as NumPy for a small column, and tables may have thousands of them.
+    Pandas takes about ten times as long as NumPy for a small column, and tables may have thousands of columns.
 
-    rows: (n,) in which rows of the table the cells stand, or None for all rows
+    rows: (n,) the row of the table of each cell, or None for all rows
     """
 
     name: str
@@ -32,7 +32,7 @@ class Cells:
 
     @classmethod
     def of(cls, column: Cells | pd.Series) -> Cells:
-        """The cells of a column of a data frame; cells stay what they are."""
+        """The cells of a column of a data frame; cells are returned as they are."""
         if isinstance(column, Cells):
             return column
         of_numpy = isinstance(column.dtype, np.dtype) and column.dtype.kind in f"{PLAIN_KINDS}O"
@@ -44,7 +44,7 @@ class Cells:
 
     @property
     def is_plain(self) -> bool:
-        """Whether these are numbers or truth values of NumPy's dtypes."""
+        """Whether these are numbers or booleans with a dtype of NumPy."""
         return isinstance(self.array, np.ndarray) and self.array.dtype.kind in PLAIN_KINDS
 
     @cached_property
@@ -63,12 +63,12 @@ class Cells:
         return Cells(self.name, self.array[rows], rows if self.rows is None else self.rows[rows])
 
     def row(self, place: int) -> int:
-        """In which row of the table a cell stands."""
+        """The row of a cell in the table."""
         return place if self.rows is None else int(self.rows[place])
 
     @cached_property
     def series(self) -> pd.Series:
-        """The same as pandas has it; its index says in which rows the cells stand."""
+        """The cells as a series, with their rows as index."""
         return pd.Series(self.array, index=self.rows, name=self.name, dtype=self.dtype, copy=False)
 
     @cached_property
@@ -77,20 +77,20 @@ class Cells:
         return list(self.array.tolist())
 
     @cached_property
-    def dates(self) -> dict[str, Array | None]:
-        """The cells as times, M8 (n,), by the formats in which they were read; None for one that does not fit."""
+    def dates(self) -> dict[str, Array]:
+        """A cache of the cells as times, M8 (n,), by the format in which they were read."""
         return {}
 
     @cached_property
     def numbers(self) -> Array:
-        """Cells of a numeric column as numbers (n,); NaN for missing ones."""
+        """Cells of a numeric column as numbers (n,); NaN for missing cells."""
         if self.is_plain:
             return np.asarray(self.array, dtype=np.float64)
         return np.asarray(self.series.to_numpy(dtype="float64", na_value=np.nan))
 
     @cached_property
     def distinct(self) -> Distinct:
-        """The numbers of a numeric column without missing cells, each once."""
+        """The distinct numbers of a numeric column without missing cells."""
         return Distinct.of(self.numbers)
 
     @cached_property
@@ -106,34 +106,34 @@ class Cells:
         return len(self.counts) if self.dtype.name == "str" else int(self.series.nunique())
 
     def numbers_in(self, notation: TextNotation) -> Array:
-        """Texts as numbers (n,); NaN for missing ones, and for texts that are not numbers."""
+        """Strings as numbers (n,); NaN for missing cells, and for strings that are not numbers."""
         return np.array([notation.number(cell) if isinstance(cell, str) else math.nan for cell in self.objects])
 
 
 def cells_of(frame: pd.DataFrame) -> dict[str, Cells]:
-    """The columns of a frame by name; those of one of NumPy's dtypes are taken together, in a fraction of the time."""
+    """The columns of a frame by name. Columns of the same dtype of NumPy are taken together, which is far faster."""
     names, dtypes = frame.columns.tolist(), frame.dtypes.tolist()
     plain = [isinstance(dtype, np.dtype) and dtype.kind in PLAIN_KINDS for dtype in dtypes]
     arrays: dict[int, Array | pd.api.extensions.ExtensionArray] = {}
     for dtype in {dtype for dtype, is_plain in zip(dtypes, plain, strict=True) if is_plain}:
-        places = [place for place, one in enumerate(dtypes) if one == dtype]
+        places = [place for place, column_dtype in enumerate(dtypes) if column_dtype == dtype]
         rows = np.ascontiguousarray(frame.iloc[:, places].to_numpy().T)
         arrays |= zip(places, rows, strict=True)
     remaining = [place for place, is_plain in enumerate(plain) if not is_plain]
     series = frame.iloc[:, remaining].set_axis(remaining, axis=1).items()
-    arrays |= {place: Cells.of(one).array for place, one in series}
+    arrays |= {place: Cells.of(column).array for place, column in series}
     return {name: Cells(name, arrays[place]) for place, name in enumerate(names)}
 
 
 def equal_cells(first: Cells, second: Cells) -> Array:
-    """Which cells (n,) of two columns are equal, two missing ones counted as equal."""
-    one, other = first.array, second.array
+    """Which cells (n,) of two columns are equal; two missing cells are equal."""
+    x, y = first.array, second.array
     if first.dtype == second.dtype and first.is_plain:
-        return np.asarray((one == other) | ((one != one) & (other != other)))
-    if first.dtype == second.dtype and first.dtype.name == "str":  # a missing text is NaN
+        return np.asarray((x == y) | ((x != x) & (y != y)))
+    if first.dtype == second.dtype and first.dtype.name == "str":  # a missing string is NaN
         if first.objects == second.objects:
             return np.ones(len(first.objects), dtype=bool)
         pairs = zip(first.objects, second.objects, strict=True)
         return np.array([a == b or (a != a and b != b) for a, b in pairs], dtype=bool)
-    one, other = (cells.series.to_numpy(dtype=object, na_value=None) for cells in (first, second))
-    return np.asarray((one == other) | (first.missing & second.missing))  # a missing date does not equal itself
+    x, y = (cells.series.to_numpy(dtype=object, na_value=None) for cells in (first, second))
+    return np.asarray((x == y) | (first.missing & second.missing))  # a missing date does not equal itself

@@ -1,4 +1,4 @@
-"""Columns of a table: each is fitted on its cells, turns cells into features, and features into cells."""
+"""Columns of a table: each is fitted on its cells, and maps cells to features and features to cells."""
 
 from __future__ import annotations
 
@@ -21,17 +21,33 @@ from ...frames import PLAIN_KINDS
 from ...options import InputError, listed
 from ..description import ColumnType
 from .cells import Cells
-from .dates import PER_SECOND, Clock
+from .dates import PER_SECOND, DateScale
 from .scales import Distinct, Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
 PLAIN = Notation()
 MAX_EXACT = 2.0**53
-"""From here on floats do not distinguish all whole numbers."""
+"""From here on floats do not distinguish all integers."""
+
+
+class ColumnType(StrEnum):
+    """What a column holds."""
+
+    NUMERIC = "numeric"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    CATEGORY = "category"
+    DATE = "date"
+    ID = "id"  # new rows get new numbers
+    CARRIED = "carried"  # a new row has the cell of its stored row
+    DROP = "drop"  # the column is left out
 
 
 class Source(NamedTuple):
-    """Where a table comes from: lines of the file (n,) or (), and how 01/02/2021 is read where nothing decides."""
+    """Where a table comes from: the name of the file, the line of each row (n,) or (), and the order of day and month.
+
+    day_first: whether 01/02/2021 is the first of February where no date decides
+    """
 
     name: str = ""
     lines: tuple[int, ...] = ()
@@ -45,22 +61,22 @@ class Source(NamedTuple):
         return f"{where}column {column!r}"
 
     def line(self, row: int) -> str:
-        """The line of the file that a row stands on, or the number of the row."""
+        """The line of a row in the file, or the number of the row."""
         return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
 
 
 @dataclass(frozen=True)
 class Levels:
-    """One-hot features of a few values, scaled so that the block has the variance of one numeric column."""
+    """One-hot features of a few values, with a scale that gives the block the variance of one numeric column."""
 
     values: tuple[object, ...]
     scale: float
 
     @classmethod
     def fit(cls, cells: Cells | pd.Series) -> Levels:
-        """Levels of a column (n,) with at least two distinct values."""
+        """The levels of a column (n,) with at least two distinct values."""
         cells = Cells.of(cells)
-        if cells.is_plain and cells.dtype.kind != "f":  # pandas takes long for each of many columns
+        if cells.is_plain and cells.dtype.kind != "f":  # NumPy and Python are faster than pandas for many columns
             distinct = Distinct.of(cells.present.array)
             values, frequent = distinct.values.tolist(), sorted(distinct.counts.tolist(), reverse=True)
         elif cells.dtype.name == "str":
@@ -86,15 +102,15 @@ class Levels:
 class Column:
     """One column of a table: without a transform it has no features; identifiers continue after `last_number`.
 
-    clock:    of dates and times
-    notation: of numbers and times whose cells are texts such as $12.50 and 08:30
+    date_scale: of dates and times
+    notation:   of numbers and times whose cells are strings such as $12.50 and 08:30
     """
 
     name: str
     type: ColumnType
     dtype: np.dtype | pd.api.extensions.ExtensionDtype
     transform: Ranks | Levels | None = None
-    clock: Clock | None = None
+    date_scale: DateScale | None = None
     last_number: int = 0
     notation: TextNotation | None = None
 
@@ -112,16 +128,16 @@ class Column:
 
     def jitter(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, width) moved among those of the same cells; categories by `amount` of the way to the next."""
-        if isinstance(self.transform, Levels):  # with 0.1, each still means its value
+        if isinstance(self.transform, Levels):  # with an amount of 0.1, each still decodes to its value
             return features + amount * self.transform.scale * rng.standard_normal(features.shape)
         return features if self.transform is None else self.transform.jitter(features, rng)
 
     def numbers(self, cells: Cells | pd.Series) -> Array:
-        """Cells (n,) of a column with an order as numbers (n,); NaN for missing ones."""
+        """Cells (n,) of an ordered column as numbers (n,); NaN for missing cells."""
         cells = Cells.of(cells)
         if self.notation is not None:
             return cells.numbers_in(self.notation)
-        return cells.numbers if self.clock is None else self.clock.numbers(cells)
+        return cells.numbers if self.date_scale is None else self.date_scale.numbers(cells)
 
     def array(self, features: Array) -> Array | pd.api.extensions.ExtensionArray:
         """Features (n, width) as cells (n,), in an array of the dtype of the column."""
@@ -136,43 +152,43 @@ class Column:
         """Numbers (n,) of this column as cells (n,), in an array of its dtype."""
         plain = self.dtype if isinstance(self.dtype, np.dtype) and self.dtype.kind in PLAIN_KINDS else None
         if self.notation is not None:
-            return in_notation(pd.Series(numbers), self.notation).astype(self.dtype).array
+            return write_numbers(pd.Series(numbers), self.notation).astype(self.dtype).array
         if plain is not None:
-            if plain.kind == "f":  # noise may lead beyond what it can hold
+            if plain.kind == "f":  # noise may exceed the range of the type
                 numbers = np.minimum(np.maximum(numbers, np.finfo(plain).min), np.finfo(plain).max)
             return numbers.astype(plain, copy=False)
-        if self.clock is not None and self.clock.format is not None:
-            return pd.array(self.clock.texts(numbers), dtype=self.dtype)
-        series = pd.Series(numbers) if self.clock is None else self.clock.series(numbers)
+        if self.date_scale is not None and self.date_scale.format is not None:
+            return pd.array(self.date_scale.strings(numbers), dtype=self.dtype)
+        series = pd.Series(numbers) if self.date_scale is None else self.date_scale.series(numbers)
         return series.astype(self.dtype).array
 
     def cells(self, features: Array) -> pd.Series:
         """Features (n, width) as cells, a column (n,)."""
         return pd.Series(self.array(features), dtype=self.dtype)
 
-    def numbered(self, first: int, n: int) -> pd.Series:
-        """Identifiers of new rows, from number `first` on: a column (n,)."""
+    def make_ids(self, first: int, n: int) -> pd.Series:
+        """Identifiers of n new rows, of which `first` come before: a column (n,)."""
         numbers = range(self.last_number + first + 1, self.last_number + first + n + 1)
         return pd.Series(numbers if self.dtype.kind in "iuf" else [f"new-{i}" for i in numbers], dtype=self.dtype)
 
     @property
     def unit(self) -> str:
-        """What its numbers count, where that is time; those of one unit can be compared."""
-        return "date" if self.clock is not None else "" if self.notation is None else self.notation.unit
+        """The unit of numbers that are times, or nothing; numbers of one unit can be compared."""
+        return "date" if self.date_scale is not None else "" if self.notation is None else self.notation.unit
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Origin, step and divisor of what numbers x stand for: (origin + x · step) / divisor, in seconds for dates."""
-        if self.clock is not None:
-            return self.clock.origin, self.clock.step, PER_SECOND[self.clock.unit]
+        """Origin, step and divisor of the amounts of numbers x: (origin + x · step) / divisor, in seconds for dates."""
+        if self.date_scale is not None:
+            return self.date_scale.origin, self.date_scale.step, PER_SECOND[self.date_scale.unit]
         if isinstance(self.notation, TimeNotation | DurationNotation):
             return self.notation.start, self.notation.step, 1
         return 0, 1, 1
 
-    def parsed(self, text: str, notation: Notation = PLAIN) -> Value:
+    def parse(self, text: str, notation: Notation = PLAIN) -> Value:
         """The value that a text means in this column, with numbers in this notation."""
         if isinstance(self.transform, Levels):
-            value = self.transform.values[self.level(text, notation, self.transform)]
+            value = self.transform.values[self.find_level(text, notation, self.transform)]
             return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]
         if self.transform is None or self.unit:
             return text
@@ -181,37 +197,34 @@ class Column:
 
     def condition(self, value: Value, notation: Notation = PLAIN) -> tuple[Array, bool]:
         """Features (width,) of a value, and whether it lies beyond the stored ones; InputError if it is impossible."""
-        ranks = self.modeled(value)
+        ranks = self.require_transform(value)
         if isinstance(ranks, Levels):
-            return np.eye(self.width)[self.level(value, notation, ranks)] * ranks.scale, False
+            return np.eye(self.width)[self.find_level(value, notation, ranks)] * ranks.scale, False
         number = self.number(value, notation)
-        self.require_within(value, number, ranks)
+        if not ranks.low <= number <= ranks.high:
+            side, limit = ("below", ranks.low) if number < ranks.low else ("above", ranks.high)
+            raise self.refusal(value, self.explain_limit(side, limit, ranks))
         if ranks.decimals is not None and round(number, ranks.decimals) != number and number not in ranks.values:
-            precision = f"{ranks.decimals} decimals" if ranks.decimals else "whole numbers"
-            precision = "whole steps of time, as its dates have" if self.clock is not None else precision
-            if self.grid[1] > 1 and self.clock is None:
+            precision = f"{ranks.decimals} decimals" if ranks.decimals else "integers"
+            if self.date_scale is not None:
+                precision = "dates in longer steps of time"
+            elif self.grid[1] > 1:
                 precision = f"times such as {self.shown(round(number))}"
             raise self.refusal(value, f"has {precision}. Round the value to that.")
         self.require_near(value, number, ranks)
         return ranks.forward([number]), not ranks.values[0] <= number <= ranks.values[-1]
 
-    def modeled(self, value: object) -> Ranks | Levels:
-        """The transform; InputError where the column has none, and takes no conditions such as this value."""
+    def require_transform(self, value: object) -> Ranks | Levels:
+        """The transform; InputError for a condition on a column that has none."""
         if self.transform is None:
             raise self.refusal(value, f"cannot be conditioned on: it {_WITHOUT[self.type]}.")
         return self.transform
 
-    def require_within(self, value: object, number: float, ranks: Ranks) -> None:
-        """InputError where a number lies outside the limits of the column."""
-        if not ranks.low <= number <= ranks.high:
-            none = ("below", ranks.low) if number < ranks.low else ("above", ranks.high)
-            raise self.refusal(value, self.limit_reached(*none, ranks))
-
-    def limit_reached(self, side: str, limit: float, ranks: Ranks) -> str:
-        """Why there are no new values below or above a limit, and what can be done."""
+    def explain_limit(self, side: str, limit: float, ranks: Ranks) -> str:
+        """Why there are no new values below or above a limit, and what to do."""
         shared = {"below": ranks.values[0] == limit and ranks.first[0] < ranks.last[0],
                   "above": ranks.values[-1] == limit and ranks.first[-1] < ranks.last[-1]}[side]  # fmt: skip
-        why = ": stored rows share this value, so it is taken as the end of the scale" if shared else ""
+        why = ": many stored rows have this value, so it is taken as the end of the scale" if shared else ""
         low, high = (self.shown(end) if math.isfinite(end) else "" for end in (ranks.low, ranks.high))
         within = f"from {low} to {high}" if low and high else f"of at least {low}" if low else f"of at most {high}"
         remedy = f"Choose values {within}, or widen its limits with ranges"
@@ -220,80 +233,86 @@ class Column:
     def require_near(self, value: object, number: float, ranks: Ranks) -> None:
         """InputError where a number lies outside the stored range by more than the width of this range.
 
-        Further out the law is a straight line through far fewer rows than would have to carry it.
+        Further out, draws would depend on a linear extrapolation from too few rows.
         """
         least, greatest = float(ranks.values[0]), float(ranks.values[-1])
         near = least - (greatest - least), greatest + (greatest - least)
         if not near[0] <= number <= near[1]:
             low, high = (self.shown(end) for end in (max(near[0], ranks.low), min(near[1], ranks.high)))
             extent = f"has stored values from {self.shown(least)} to {self.shown(greatest)}"
-            why = "and a condition may lie outside them by the width of this range at most"
+            why = "and a condition may lie outside this range by its width at most"
             raise self.refusal(value, f"{extent}, {why}. Choose a value between {low} and {high}.")
 
     def shown(self, number: float) -> str:
-        """A number of this column as a message shows it: as its cells are, where they are dates or times."""
-        if self.clock is not None:
-            return str(self.clock.series(np.array([number])).iloc[0])
+        """A number of this column as a message shows it: dates and times as in the cells."""
+        if self.date_scale is not None:
+            return str(self.date_scale.series(np.array([number])).iloc[0])
         if self.notation is not None and (self.notation.unit or number in self.notation.labels):
             return self.notation.written(number)
         return f"{number:.10g}"
 
     def refusal(self, value: object, why: str) -> InputError:
-        """An error on a condition of this column, which says why."""
+        """An error on a condition on this column, with the reason."""
         return InputError(f"condition {condition_text(self.name, value)}: the column {why}")
 
-    def level(self, value: Value, notation: Notation, levels: Levels) -> int:
-        """Position of the level that a value is or that a text means."""
-        place = position_of(str(value), levels.values, notation if isinstance(value, str) else PLAIN)
+    def find_level(self, value: Value, notation: Notation, levels: Levels) -> int:
+        """Position of the level of a value, or of the value that a text means."""
+        place = find_value(str(value), levels.values, notation if isinstance(value, str) else PLAIN)
         if place is None and isinstance(value, bool | np.bool_):
-            place = position_of(str(int(value)), levels.values)
+            place = find_value(str(int(value)), levels.values)
         if place is None:
             names = list(map(str, levels.values))
             raise self.refusal(value, f"has no such value. {suggest_names(str(value), names)}It has {listed(names)}.")
         return place
 
     def number(self, value: Value, notation: Notation) -> float:
-        """A value, or what a text means, as a number of this column."""
+        """A value, or the value that a text means, as a number of this column."""
         number = math.nan
-        if self.clock is not None:
-            number = self.clock.number(value)
+        if self.date_scale is not None:
+            number = self.date_scale.number(value)
         elif isinstance(value, str):
             number = (self.notation or notation).number(value)
         elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
             number = float(value)
         if not math.isfinite(number):
-            content, remedy = ("numbers", "a number") if self.clock is None else ("dates", "a date such as 2021-03-01")
+            content, remedy = (
+                ("numbers", "a number") if self.date_scale is None else ("dates", "a date such as 2021-03-01")
+            )
             if self.notation is not None and self.unit and isinstance(self.transform, Ranks):
                 content, remedy = "times", f"one such as {self.shown(self.transform.values[0])}"
             raise self.refusal(value, f"holds {content}, and this is not one. Pass {remedy}.")
         return number
 
     def matches(self, series: pd.Series, text: str, notation: Notation = PLAIN) -> Array:
-        """Which cells (n,) a text means, written as in the file or as an equal number or date: (n,) booleans."""
-        if self.clock is not None or self.notation is not None:
-            number = self.clock.number(text) if self.clock is not None else (self.notation or notation).number(text)
+        """Which cells (n,) equal the value that a text means, as in the file or as a number or date: (n,) booleans."""
+        if self.date_scale is not None or self.notation is not None:
+            number = (
+                self.date_scale.number(text)
+                if self.date_scale is not None
+                else (self.notation or notation).number(text)
+            )
             return np.asarray(self.numbers(series) == number)
         values = list(series.dropna().unique())
-        if (place := position_of(text, values, notation)) is None:
+        if (place := find_value(text, values, notation)) is None:
             return np.zeros(len(series), dtype=bool)
         return np.asarray((series == values[place]).fillna(False).to_numpy(dtype=bool))
 
 
 _WITHOUT = {
-    ColumnType.ID: "holds identifiers, which are numbered anew for new rows",
+    ColumnType.ID: "holds identifiers, and new rows get new ones",
     ColumnType.CARRIED: "is constant or not modeled, and its cells are those of stored rows",
 }
 
 
-def in_notation(series: pd.Series, notation: TextNotation) -> pd.Series:
-    """Numbers (n,) as texts; None for missing ones."""
+def write_numbers(series: pd.Series, notation: TextNotation) -> pd.Series:
+    """Numbers (n,) as strings in a notation; None for missing numbers."""
     cells = zip(series, series.isna(), strict=True)
     texts = [None if is_missing else notation.written(cell) for cell, is_missing in cells]
     return pd.Series(texts, index=series.index, dtype="object")
 
 
-def position_of(text: str, values: Sequence[object], notation: Notation = PLAIN) -> int | None:
-    """Position of the value that a text means: the same text, the same but for capitals, or an equal number."""
+def find_value(text: str, values: Sequence[object], notation: Notation = PLAIN) -> int | None:
+    """Position of the value that a text means: the same text, but for capitals if only one is, or an equal number."""
     texts = [str(value) for value in values]
     if text in texts:
         return texts.index(text)

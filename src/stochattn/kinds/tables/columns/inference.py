@@ -1,10 +1,8 @@
-"""The type of each column of a table, inferred from its cells, and the column fitted on them.
+"""The options of reading a table, and the type of each column, inferred from its cells.
 
-Checks of the cells of a column: those that no type can hold, or not the one that a user set, and few odd ones.
-
-Which columns name rows instead of describing them: identifiers and free text, whose cells are never repeated.
-
-The rows of a data frame that can be used, checked against the options of reading, and their names.
+In this order: checks of cells against the types that can hold them; rules for columns that name rows instead of
+describing them, whose cells are never repeated; the options; the fit of columns; the rows of a data frame that are
+used.
 """
 
 from __future__ import annotations
@@ -12,14 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import suggest_names
+from ...._backend.checks import check_flag, suggest_names
 from ... import lazy_pandas as pd
 from ...delimited.notations import TextNotation, notation_of
 from ...delimited.numbers import example_of
@@ -27,26 +25,22 @@ from ...native import pandas_frame
 from ...options import InputError, listed, with_count
 from ..description import FREE, ColumnType, Limits, TableOptions
 from .cells import Cells
-from .columns import MAX_EXACT, PLAIN, Column, Levels, Source
-from .dates import Clock, clock_of
+from .columns import MAX_EXACT, PLAIN, Column, ColumnType, Levels, Source
+from .dates import DateScale, fit_date_scale
 from .scales import Distinct, Ranks, decimals_of, limits_of
-
-if TYPE_CHECKING:
-    from .columns import Column
-
 
 MAX_LEVELS = 500
 MAX_NUMBER = 1e150
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
-TOO_LONG = "holds whole numbers of over 15 digits, which floats do not distinguish"
-IDENTIFIERS = "identifiers are texts or whole numbers"
+TOO_LONG = "holds integers of over 15 digits, which floats do not distinguish"
+IDENTIFIERS = "identifiers are strings or integers"
 AMOUNTS = (ColumnType.NUMERIC, ColumnType.INTEGER)
 
 
-def cells_beside_numbers(present: Cells, counts: Mapping[str, int], most: float, source: Source) -> str:
-    """A note on the cells, `most` of them at most, that keep a column of texts from being one of numbers, or nothing.
+def note_on_exceptions(present: Cells, counts: Mapping[str, int], most: float, source: Source) -> str:
+    """A note on the cells that are not numbers where at most `most` of the strings are such exceptions, or nothing.
 
-    counts: how often each text occurs, in the order of their first cells
+    counts: how often each string occurs, in the order of their first cells
     """
     n, first = 0, ""
     for text, count in counts.items():
@@ -54,7 +48,7 @@ def cells_beside_numbers(present: Cells, counts: Mapping[str, int], most: float,
             n, first = n + count, first or text
             if n > most:
                 return ""
-    if not n:  # all are numbers where zeros in front, or many digits, make them texts
+    if not n:  # all cells are numbers, and strings only because of leading zeros or many digits
         return ""
     place = list(map(str, present.objects)).index(first)
     where = f"{_short(first)} in {source.line(present.row(place))}"
@@ -87,7 +81,7 @@ def check_cells(cells: Cells, source: Source) -> None:
         kinds = [f"{type} (such as {_short(cell)})" for type, cell in _examples(present.series).items()]
         mixed = len(kinds) > 1
         problem = f"mixes cells of type {' and '.join(kinds)}" if mixed else f"cells of type {kinds[0]} are not handled"
-        remedy = f"Turn them into numbers, texts or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
+        remedy = f"Turn them into numbers, strings or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
         if mixed:
             remedy += " If each column of the table is an example, pass transpose=True."
         raise InputError(f"{source.place(name)}: {problem}. {remedy}")
@@ -101,20 +95,20 @@ def _examples(cells: pd.Series) -> dict[str, object]:
     return examples
 
 
-def check_type(present: Cells, distinct: int, type: ColumnType, clock: Clock | None, source: Source) -> None:
+def check_type(present: Cells, distinct: int, type: ColumnType, date_scale: DateScale | None, source: Source) -> None:
     """InputError for a column that cannot have the type that a user set."""
     dtype, is_amount = present.dtype, type in AMOUNTS
     if is_amount and dtype.kind == "O":
         _require_numbers(present, type, source)
     numbers = present.numbers if is_amount and dtype.kind in "iuf" else np.zeros(1)
     for wrong, why in (
-        (is_amount and dtype.kind not in "iuf", f"holds {_described(present)}, not numbers"),
+        (is_amount and dtype.kind not in "iuf", f"holds {_describe(present)}, not numbers"),
         (type == ColumnType.INTEGER and (numbers != np.round(numbers)).any(), "holds fractions"),
         (dtype.kind in "iu" and np.abs(numbers).max() >= MAX_EXACT, TOO_LONG),
         (type == ColumnType.BOOLEAN and distinct != 2, f"holds {distinct} distinct values, not two"),
         (type == ColumnType.CATEGORY and distinct > MAX_LEVELS, f"holds {distinct:,} values, over {MAX_LEVELS}"),
-        (type == ColumnType.DATE and clock is None, "does not hold dates"),
-        (type == ColumnType.ID and not _can_be_ids(present), f"holds {_described(present)}, and {IDENTIFIERS}"),
+        (type == ColumnType.DATE and date_scale is None, "does not hold dates"),
+        (type == ColumnType.ID and not _can_be_ids(present), f"holds {_describe(present)}, and {IDENTIFIERS}"),
     ):
         if wrong:
             where = source.place(present.name)
@@ -122,7 +116,7 @@ def check_type(present: Cells, distinct: int, type: ColumnType, clock: Clock | N
 
 
 def _require_numbers(present: Cells, type: ColumnType, source: Source) -> None:
-    """InputError that names the first cell that is not a number, if some are."""
+    """InputError with the first cell that is not a number, where other cells are numbers."""
     wrong = [place for place, cell in enumerate(present.objects) if not _is_number(str(cell))]
     if 0 < len(wrong) < len(present.objects):
         where = source.place(present.name, present.row(wrong[0]))
@@ -131,9 +125,9 @@ def _require_numbers(present: Cells, type: ColumnType, source: Source) -> None:
         raise InputError(f"{where}: {problem}. Correct or empty such cells, or set another type with columns.")
 
 
-def _described(present: Cells) -> str:
-    """What cells are, in words, with the first of them if there is one."""
-    kinds = {"O": "texts", "b": "booleans", "M": "dates", "f": "numbers with fractions"}
+def _describe(present: Cells) -> str:
+    """The type of cells in words, with the first cell if there is one."""
+    kinds = {"O": "strings", "b": "booleans", "M": "dates", "f": "numbers with fractions"}
     example = "".join(f" such as {_short(cell)}" for cell in present.series.iloc[:1])
     return f"{kinds.get(present.dtype.kind, str(present.dtype))}{example}"
 
@@ -149,65 +143,66 @@ PERSONAL = frozenset(
     | {"ssn", "mrn", "iban", "passport", "surname", "lastname", "firstname", "fullname", "address", "username"}
 )
 NAMING = frozenset({"id", "ids", "identifier", "uuid", "guid", "pid", "uid"})
-"""Last words of the names of columns that name persons, or rows."""
+"""Last words of the names of columns that identify persons or rows."""
 NUMBERING = frozenset({"nr", "no", "num", "number", "nummer", "key", "index", "name", "names", "row", "record", "case"})
-"""Last words of the names of columns that may do so."""
+"""Last words of the names of columns that may identify rows."""
 TIMES = frozenset(
     {"year", "month", "week", "day", "hour", "minute", "second", "time", "date", "quarter", "period", "epoch", "step"}
     | {"age", "wave", "visit", "round", "jahr", "monat", "woche", "tag"}
 )
-MIN_SEQUENCE = 10  # rows from which on whole numbers that rise by one are numbers of rows
-MIN_WORDS = 4  # of a sentence
-MAX_FEW = 3  # distinct texts, up to which they are classes if one of them occurs twice
-SENTENCES = "holds free text, which is not modeled and never repeated: new rows are numbered anew"
+MIN_SEQUENCE = 10  # least rows in which integers that rise by one are row numbers
+MIN_WORDS = 4  # least words of a sentence
+MAX_FEW = 3  # most distinct strings that are classes as soon as one of them occurs twice
+SENTENCES = "holds free text, which is not modeled and never repeated: new rows get new numbers"
 YEARS = (1500, 2100)
 MIN_IDS, MIN_TIMES, MIN_FILLED = 3, 3, 0.9
-"""Ids and times from which on rows may follow ids, and the share of their pairs that tells so in any order of rows."""
+"""Least ids and times of rows that follow ids over time; the least share of all pairs of id and time that have a row,
+where rows are not sorted."""
 
 
 def _last_word(name: str) -> str:
-    """The last word of a name such as patient_id, PatientID or Patient Nr., in small letters."""
+    """The last word of a name such as patient_id, PatientID or Patient Nr., in lower case."""
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
     return words[-1].lower() if words else ""
 
 
-def numbers_name_rows(name: str, numbers: Array, distinct: int) -> bool:
-    """Whether whole numbers (n,) are called identifiers: all of them differ, or those of persons mostly do."""
+def have_name_of_ids(name: str, numbers: Array, distinct: int) -> bool:
+    """Whether integers (n,) are ids by the name of their column: all of them differ, or many if they are of persons."""
     word, n = _last_word(name), len(numbers)
     if distinct == n:
         return name.strip("# ").lower() in IDS or word in PERSONAL | NAMING | NUMBERING
     return word in PERSONAL | NAMING and distinct > max(MAX_FEW, n // 10)
 
 
-def numbers_count_rows(name: str, numbers: Array) -> bool:
-    """Whether whole numbers (n,) rise by one from row to row, as neither years nor variables called x or t do."""
+def are_row_numbers(name: str, numbers: Array) -> bool:
+    """Whether integers (n,) rise by one from row to row, and are neither years nor a variable with a name such as x."""
     if len(numbers) < MIN_SEQUENCE or len(name.strip()) < 2 or _last_word(name) in TIMES:
         return False
     years = numbers[0] >= YEARS[0] and numbers[-1] <= YEARS[1]
     return not years and bool((np.diff(numbers) == 1).all())
 
 
-def texts_name_rows(name: str, counts: Mapping[str, int], is_label: bool) -> str:
-    """Why texts, of which each occurs so many times, are not classes, to follow the name of a column; else nothing.
+def explain_ids(name: str, counts: Mapping[str, int], is_label: bool) -> str:
+    """Why strings with these counts are not classes, to follow the name of the column; nothing if they are.
 
-    Classes repeat: single words are classes where a further row would rather have one of them than a new one. Names,
-    texts with digits and sentences must repeat more often, because each may stand for one person.
+    Classes repeat: single words are classes if a further row would more likely have one of them than a new word. Names,
+    strings with digits and sentences must repeat more often, because each may identify a person.
     """
     n, distinct = sum(counts.values()), len(counts)
     sentences = [text for text in counts if len(text.split()) >= MIN_WORDS]
     if sum(counts[text] == 1 for text in sentences) > len(sentences) / 2 and 2 * len(sentences) >= min(distinct, 4):
         return SENTENCES
     if distinct > 0.9 * n:
-        return "has nearly all distinct texts, and is read as identifiers, which are not modeled"
+        return "has nearly all distinct strings, and is read as identifiers, which are not modeled"
     if distinct > (n if is_label else _max_classes(name, counts, n)):
         remedy = f"for classes pass columns={{{name!r}: 'category'}}"
-        which = f"has {distinct:,} distinct texts in {n:,} rows, and is read as identifiers"
+        which = f"has {distinct:,} distinct strings in {n:,} rows, and is read as identifiers"
         return f"{which}, which are not modeled; {remedy}"
     return ""
 
 
 def _max_classes(name: str, counts: Mapping[str, int], n: int) -> int:
-    """How many distinct texts n cells may have and still be classes."""
+    """The most distinct strings of n cells that are classes."""
     word = _last_word(name)
     if word in PERSONAL or 2 * sum("@" in text for text in counts) > len(counts):
         return MAX_FEW
@@ -215,22 +210,23 @@ def _max_classes(name: str, counts: Mapping[str, int], n: int) -> int:
         return max(MAX_FEW, n // 10)
     n_once = sum(count == 1 for count in counts.values())
     if 2 * sum(re.search(r"\d|\w\s+\w", text) is not None for text in counts) <= len(counts):
-        # The share of rows whose text no other row has is the chance that the next row has a new one (Good, 1953).
+        # The share of rows whose string occurs once is the chance that the next row has a new one (Good, 1953).
         return len(counts) if 2 * n_once <= n else MAX_FEW
     return max(MAX_FEW, n // 3) if 2 * n_once <= len(counts) else MAX_FEW
 
 
-def repeated_ids(columns: Sequence[Column], table: Mapping[str, Cells]) -> tuple[str, str] | None:
-    """A column whose values repeat over time, and the time or visit beside it; None where rows may be independent.
+def find_repeated_ids(columns: Sequence[Column], table: Mapping[str, Cells]) -> tuple[str, str] | None:
+    """A column whose values repeat over time, and the column of time or visits; None where rows may be independent.
 
-    Either its name is that of ids, or each of its values has rows of its own, one after the other in time, or nearly
-    every value has a row at every time.
+    The values repeat over time if the name of the column is that of ids, if rows are sorted by value and then by time,
+    or if nearly every value has a row at every time.
     """
-    rows = [c for c in columns if c.clock is None and c.type in ("id", "integer", "category")]
-    timed = [c for c in columns if c.clock is not None or (_names_time(c.name) and c.type != "id")]
-    timed.sort(key=_is_age)  # ages last: most tables have them without following anybody
-    grouped = [c for c in rows if not _names_time(c.name)]
-    grouped.sort(key=lambda c: _last_word(c.name) not in PERSONAL | NAMING)  # named ones first
+    rows = [c for c in columns if c.date_scale is None and c.type in ("id", "integer", "category")]
+    timed = [
+        c for c in columns if c.date_scale is not None or (_last_word(c.name) in TIMES - {"age"} and c.type != "id")
+    ]
+    grouped = [c for c in rows if _last_word(c.name) not in TIMES]
+    grouped.sort(key=lambda c: _last_word(c.name) not in PERSONAL | NAMING)  # columns with the name of ids first
     for column in grouped:
         ids = _codes(column, table[column.name])
         counts = np.bincount(ids[ids >= 0]) if (ids >= 0).any() else np.zeros(1)
@@ -238,25 +234,13 @@ def repeated_ids(columns: Sequence[Column], table: Mapping[str, Cells]) -> tuple
             continue
         is_named = _last_word(column.name) in PERSONAL | NAMING
         for time in timed:
-            if _is_age(time) and not is_named:
-                continue
-            if (is_named and not _is_age(time)) or _are_followed(ids, _codes(time, table[time.name])):
+            if _last_word(column.name) in PERSONAL | NAMING or _repeat_over_time(ids, _codes(time, table[time.name])):
                 return column.name, time.name
     return None
 
 
-def _names_time(name: str) -> bool:
-    """Whether a column is named after a time or a visit, in the singular or the plural."""
-    word = _last_word(name)
-    return word in TIMES or word.removesuffix("s") in TIMES
-
-
-def _is_age(column: Column) -> bool:
-    return column.clock is None and _last_word(column.name) == "age"
-
-
-def _are_followed(ids: Array, times: Array) -> bool:
-    """Whether rows (n,) of the same id are at different times: sorted by both, or almost every id at every time."""
+def _repeat_over_time(ids: Array, times: Array) -> bool:
+    """Whether rows (n,) with the same id have different times, sorted by both, or almost all times for each id."""
     present = (ids >= 0) & (times >= 0)
     ids, times = ids[present], times[present]
     n_ids, n_times, n = len(np.unique(ids)), len(np.unique(times)), len(ids)
@@ -268,27 +252,95 @@ def _are_followed(ids: Array, times: Array) -> bool:
 
 
 def _codes(column: Column, cells: Cells) -> Array:
-    """The number of each cell (n,) among the distinct ones in rising order; -1 for missing cells."""
-    is_number = column.clock is not None or cells.dtype.kind in "iuf"
+    """The number of each cell (n,) among the sorted distinct cells; −1 for missing cells."""
+    is_number = column.date_scale is not None or cells.dtype.kind in "iuf"
     values = column.numbers(cells) if is_number else np.array([str(cell) for cell in cells.objects])
     return np.where(cells.missing, -1, np.unique(values, return_inverse=True)[1])
 
 
-def count_texts(cells: Collection[object]) -> Counter[str]:
-    """How often each text occurs."""
-    return Counter(map(str, cells))
-
-
 MAX_NOTES = 12
-MAX_FLOAT_LEVELS = 10  # distinct numbers with decimals, up to which they are categories if they repeat
+MAX_FLOAT_LEVELS = 10  # most distinct numbers with decimals that are categories if they repeat
 MIN_REPEATS = 5  # rows per such number
-MAX_OTHER, MAX_OTHERS = (
-    0.2,
-    2,
-)  # share of cells, and number of them in a category, that may keep others from being numbers
+MAX_EXCEPTION_SHARE, MAX_EXCEPTIONS = 0.2, 2
+"""A note names cells that are not numbers up to this share of a column of ids, and this number in a category."""
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
-TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
-NUMBERED = re.compile(r"new-(\d{1,15})$")
+BOOLEANS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
+NEW_ID = re.compile(r"new-(\d{1,15})$")
+MISSING = ("keep", "impute")
+TYPES = tuple(str(column_type) for column_type in ColumnType)
+Limits = tuple[float | None, float | None]
+FREE: Limits = (None, None)
+
+
+def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """InputError for a value that is not one of the choices."""
+    if value not in choices:
+        like = suggest_names(str(value), choices)
+        raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}. {like}".rstrip())
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of reading a table."""
+
+    columns: Mapping[str, str] = option(
+        {},
+        f"Type of a column, where the inferred one is wrong: {', '.join(TYPES)}. May be repeated.",
+        flag="column",
+        metavar="NAME=TYPE",
+    )
+    ranges: Mapping[str, Limits] = option(
+        {}, "Limits of a column. May be repeated.", flag="range", metavar="NAME=LOW:HIGH"
+    )
+    missing: str = option(
+        "keep",
+        "keep: a new row has the missing cells of its stored row. impute: new rows are complete. [keep]",
+        choices=MISSING,
+    )
+    label: str | None = option(None, "Column that holds classes. [the only one with a name such as target or class]")
+    safe_csv: bool = option(
+        False, "Put an apostrophe before strings in CSV and TSV files that spreadsheets would run as formulas."
+    )
+    constraints: list[str] | None = option(  # noqa: RUF009
+        None,
+        "Relation that every row meets: c = a + b, a <= b, a < b, code -> name or code <-> name, or none. May be "
+        "repeated. [the relations that are found in the stored rows]",
+        flag="constraint",
+        metavar="RELATION",
+    )
+    sheet: str | None = option(None, SHEET_HELP)
+    transpose: bool = option(False, "Read each column as an example, and each line as a column of the table.")
+    header: bool | None = option(None, "Whether the first line of a delimited file holds names. [detected]")
+
+    def __post_init__(self) -> None:
+        require_choice("missing", self.missing, MISSING)
+        for name, example in (("columns", {"sex": "category"}), ("ranges", {"age": (0, 120)})):
+            if not isinstance(value := getattr(self, name), Mapping):
+                raise InputError(f"{name} must map names of columns, such as {name}={example}; got {value!r}.")
+        if self.label is not None and not isinstance(self.label, str):
+            raise InputError(f"label must be the name of a column; got {self.label!r}. Pass {str(self.label)!r}.")
+        check_flag("header", self.header)
+        for name, type in self.columns.items():
+            require_choice(f"columns: the type of {name!r}", type, TYPES)
+        if self.constraints is not None and (
+            not isinstance(self.constraints, list | tuple)
+            or not all(isinstance(column_type, str) for column_type in self.constraints)
+        ):
+            raise InputError(f"constraints must be a list of strings such as ['a <= b']; got {self.constraints!r}.")
+        for name, ends in self.ranges.items():
+            if not isinstance(ends, Sequence) or len(ends) != 2 or not all(map(_is_end, ends)):
+                how = "two numbers, low and high, either of which may be None"
+                raise InputError(f"ranges: the limits of {name!r} must be {how}; got {ends!r}.")
+            low, high = ends
+            if low is not None and high is not None and low > high:
+                problem = f"ranges: the limits of {name!r} are reversed; got {low:g} to {high:g}."
+                raise InputError(f"{problem} Pass {high:g} to {low:g}.")
+
+
+def _is_end(value: object) -> bool:
+    return value is None or (
+        isinstance(value, int | float | np.number) and not isinstance(value, bool) and value == value
+    )
 
 
 def fit_columns(
@@ -322,53 +374,55 @@ def fit_column(
     label: bool = False,
     notation: TextNotation | None = None,
 ) -> tuple[Column, str]:
-    """The column of these cells, and a note, to follow its name, where it is not modeled or something was assumed.
+    """The column of these cells, and a note to follow its name where it is not modeled or something was assumed.
 
-    type is inferred if it is None, and so are limits and the notation of texts; a column that may be a `label` holds
-    classes rather than amounts.
+    The type is inferred if it is None, and so are limits and the notation of strings. A column that may be a `label`
+    holds classes rather than amounts.
     """
     cells = Cells.of(column)
-    name, dtype, clock, note, present = cells.name, cells.dtype, None, "", cells.present
+    name, dtype, date_scale, note, present = cells.name, cells.dtype, None, "", cells.present
     check_cells(cells, source)
     distinct = present.n_distinct
     if distinct < 2 and type not in (ColumnType.ID, ColumnType.CARRIED):
         if type is None and dtype.kind == "O" and len(present.array) == 1 and dtype.name != "category":
-            note = " holds one text, which is not modeled and never repeated: new rows are numbered anew"
+            note = " holds one string, which is not modeled and never repeated: new rows get new numbers"
             return Column(name, ColumnType.ID, dtype, last_number=_last_number(present)), note
         why = "has no values: it stays empty" if not len(present.array) else "is constant: it stays as it is"
         return Column(name, ColumnType.CARRIED, dtype), f" {why}. It may be dropped"
     if type is None or type == ColumnType.DATE:
-        clock, either = clock_of(present, source.day_first, partial(source.place, name))
-        note = f": dates are read as {clock.format}" if clock is not None and either else ""
-    if notation is None and clock is None and type in (None, *AMOUNTS):
+        date_scale, either = fit_date_scale(present, source.day_first, partial(source.place, name))
+        note = f": dates are read as {date_scale.format}" if date_scale is not None and either else ""
+    if notation is None and date_scale is None and type in (None, *AMOUNTS):
         notation = _notation(present)
     plain = present if notation is None else Cells(name, present.numbers_in(notation), present.rows)
     if type is None:
-        type, note = (ColumnType.DATE, note) if clock is not None else _infer(plain, distinct, label, source, notation)
+        type, note = (
+            (ColumnType.DATE, note) if date_scale is not None else _infer(plain, distinct, label, source, notation)
+        )
     else:
-        check_type(plain, distinct, type, clock, source)
+        check_type(plain, distinct, type, date_scale, source)
     if type in (ColumnType.ID, ColumnType.CARRIED):
         plain = _without_categories(present) if type == ColumnType.ID else present
         return Column(name, type, plain.dtype, last_number=_last_number(plain)), note
     if type in (ColumnType.BOOLEAN, ColumnType.CATEGORY):
         return Column(name, type, dtype, Levels.fit(cells), notation=notation), note
-    numbers = plain.distinct if clock is None else Distinct.of(clock.numbers(present))
-    if clock is not None and numbers.values[-1] >= MAX_EXACT:
+    numbers = plain.distinct if date_scale is None else Distinct.of(date_scale.numbers(present))
+    if date_scale is not None and numbers.values[-1] >= MAX_EXACT:
         note = " spans more steps of time than floats distinguish: cells are those of stored rows"
         return Column(name, ColumnType.CARRIED, dtype), note
-    dtype_ = plain.dtype if clock is None else np.dtype(float)
-    ranks = _ranks(numbers, dtype_, type, limits, source.place(name), notation or PLAIN)
+    number_type = plain.dtype if date_scale is None else np.dtype(float)
+    ranks = _ranks(numbers, number_type, type, limits, source.place(name), notation or PLAIN)
     if notation is not None:
         content = "times" if notation.unit else "numbers"
         shown = next(iter(notation.labels.values()), None) or example_of(present.objects)
         note = f": cells such as {shown} are read as {content}, and new ones are written the same way"
         if notation.labels:
-            note += ". Numbers beyond the limit are as frequent in new rows as in stored ones"
-    return Column(name, type, dtype, ranks, clock, notation=notation), note
+            note += ". Values beyond the limit are as frequent in new rows as in stored ones"
+    return Column(name, type, dtype, ranks, date_scale, notation=notation), note
 
 
 def _notation(present: Cells) -> TextNotation | None:
-    """The notation of texts (n,) that stand for numbers, or None."""
+    """The notation of strings (n,) that stand for numbers, or None."""
     if present.dtype.kind != "O" or present.dtype.name == "category":
         return None
     cells = present.objects
@@ -378,7 +432,7 @@ def _notation(present: Cells) -> TextNotation | None:
 
 
 def _without_categories(present: Cells) -> Cells:
-    """Cells (n,) with the dtype of their categories, which new identifiers can have: texts, or whole numbers."""
+    """Cells (n,) with the dtype of their categories, which new identifiers can have: strings or integers."""
     if present.dtype.name != "category":
         return present
     dtype = present.series.cat.categories.dtype
@@ -393,7 +447,7 @@ def _ranks(
     narrow = measured.values if dtype.itemsize >= 8 else measured.values.astype(dtype.name.lower())
     decimals = 0 if type != ColumnType.NUMERIC else decimals_of(measured._replace(values=narrow))
     low, high = (-math.inf, math.inf) if type == ColumnType.DATE else limits_of(measured, decimals)
-    # An end of the scale that many rows share stands before that of the notation, such as midnight.
+    # An end of the scale that many rows share goes before the end of the notation, such as midnight.
     low = low if low == values[0] or math.isinf(notation.ends[0]) else notation.ends[0]
     high = high if high == values[-1] or math.isinf(notation.ends[1]) else notation.ends[1]
     low, high = (inferred if stated is None else stated for inferred, stated in zip((low, high), limits, strict=True))
@@ -415,32 +469,33 @@ def _infer(
         return ColumnType.BOOLEAN, ""
     if present.dtype.kind in "iuf":
         return _infer_numbers(present, distinct, label)
-    counts = present.counts if present.dtype.name == "str" else count_texts(present.objects)
-    if distinct == 2 and {text.lower() for text in counts} in TRUTHS:
+    counts = present.counts if present.dtype.name == "str" else Counter(map(str, present.objects))
+    if distinct == 2 and {text.lower() for text in counts} in BOOLEANS:
         return ColumnType.BOOLEAN, ""
     if present.dtype.name == "category":
         return _infer_categories(_without_categories(present), distinct)
-    if why := texts_name_rows(present.name, counts, label):
-        return ColumnType.ID, f" {why}{cells_beside_numbers(present, counts, MAX_OTHER * counts.total(), source)}"
+    most = MAX_EXCEPTION_SHARE * counts.total()
+    if why := explain_ids(present.name, counts, label):
+        return ColumnType.ID, f" {why}{note_on_exceptions(present, counts, most, source)}"
     if distinct > MAX_LEVELS:
-        return ColumnType.ID, f" has {distinct:,} distinct texts: not modeled, new rows are numbered anew"
-    note = cells_beside_numbers(present, counts, min(MAX_OTHERS, MAX_OTHER * counts.total()), source)
+        return ColumnType.ID, f" has {distinct:,} distinct strings: not modeled, new rows get new numbers"
+    note = note_on_exceptions(present, counts, min(MAX_EXCEPTIONS, most), source)
     return ColumnType.CATEGORY, f" is read as categories{note}" if note else ""
 
 
 def _infer_categories(present: Cells, distinct: int) -> tuple[ColumnType, str]:
-    """Categories, as a user declared them, unless there are too many: texts and whole numbers then name rows."""
+    """The type of categories that a user declared, unless there are too many: strings and integers are ids then."""
     if distinct <= MAX_LEVELS:
         return ColumnType.CATEGORY, ""
     if pd.api.types.infer_dtype(present.array) == "string" or present.dtype.kind in "iu":
-        return ColumnType.ID, f" has {distinct:,} categories: not modeled, new rows are numbered anew"
+        return ColumnType.ID, f" has {distinct:,} categories: not modeled, new rows get new numbers"
     return ColumnType.CARRIED, f" has {distinct:,} categories: not modeled, cells are those of stored rows"
 
 
 def _infer_numbers(present: Cells, distinct: int, label: bool) -> tuple[ColumnType, str]:
     name, n, numbers = present.name, len(present.array), present.numbers
     long = np.abs(numbers).max() >= MAX_EXACT
-    # A float of that size is whole whatever was measured, which says nothing about the column.
+    # All floats of that size are integers, whatever was measured.
     are_integers = present.dtype.kind != "f" or bool((numbers == np.round(numbers)).all() and not long)
     if are_integers and distinct == 2 and set(numbers) == {0.0, 1.0}:
         return ColumnType.BOOLEAN, ""
@@ -454,19 +509,19 @@ def _infer_numbers(present: Cells, distinct: int, label: bool) -> tuple[ColumnTy
         )
     if not are_integers:
         return ColumnType.NUMERIC, ""
-    if numbers_name_rows(name, numbers, distinct):
+    if have_name_of_ids(name, numbers, distinct):
         return ColumnType.ID, " is read as identifiers: new rows are numbered from the last one on"
-    if numbers_count_rows(name, numbers):
+    if are_row_numbers(name, numbers):
         why = "counts the rows and is read as identifiers: new rows are numbered from the last one on"
         return ColumnType.ID, f" {why}; for amounts pass columns={{{name!r}: 'integer'}}"
     if not long:
         return ColumnType.INTEGER, ""
     type = ColumnType.ID if distinct == n else ColumnType.CARRIED
-    return type, " has whole numbers of over 15 digits: not modeled"
+    return type, " has integers of over 15 digits: not modeled"
 
 
 def _are_codes(numbers: Distinct) -> bool:
-    """Whether numbers stand for classes: few that repeat, two of them or some with others in between that none is."""
+    """Whether numbers stand for classes: few numbers that repeat, and only two of them, or unevenly spaced ones."""
     distinct = len(numbers.values)
     if distinct > MAX_FLOAT_LEVELS or MIN_REPEATS * distinct > numbers.counts.sum():
         return False
@@ -475,15 +530,15 @@ def _are_codes(numbers: Distinct) -> bool:
 
 
 def _last_number(present: Cells) -> int:
-    """The largest of the numbers, or of those of texts such as new-7, which new rows had earlier; 0 for none."""
+    """The largest number, or the largest of strings such as new-7, the ids of earlier new rows; 0 for other strings."""
     if present.dtype.kind in "iuf":
         return int(present.series.max()) if len(present.array) else 0
-    matches = (NUMBERED.match(str(cell)) for cell in present.objects)
+    matches = (NEW_ID.match(str(cell)) for cell in present.objects)
     return max((int(match[1]) for match in matches if match is not None), default=0)
 
 
 def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> tuple[pd.DataFrame, Array, list[str]]:
-    """The usable part of a frame with rows renumbered, the indices of these rows, and notes on what was left out."""
+    """The part of a frame that is used, with rows renumbered; the indices of these rows; notes on what is left out."""
     where = f"{source.name}: " if source.name else ""
     frame, _ = pandas_frame(frame)
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
@@ -493,22 +548,19 @@ def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
     every = frame.columns.tolist()
     names = [name for name in every if options.columns.get(name) != ColumnType.DROP]
     labels = [] if options.label is None else [options.label]
-    asked_for = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
-    for argument, asked, offered_names in asked_for:
-        for name in sorted(set(asked) - set(offered_names), key=str):
-            offered = f"{suggest_names(name, offered_names)}The table has {listed(offered_names)}."
-            raise InputError(f"{where}{argument}: there is no column {name!r}. {offered}")
-    unasked = [name for name in names if name not in options.columns]  # a codec of fewer rows has all columns
-    nameless = [name for name in unasked if not name.strip() and frame[name].isna().all()]
+    arguments = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
+    for argument, stated, offered in arguments:
+        for name in sorted(set(stated) - set(offered)):
+            remedy = f"{suggest_names(name, offered)}The table has {listed(offered)}."
+            raise InputError(f"{where}{argument}: there is no column {name!r}. {remedy}")
+    untyped = [name for name in names if name not in options.columns]  # a codec of fewer rows has all columns
+    nameless = [name for name in untyped if not name.strip() and frame[name].isna().all()]
     notes = ["empty columns without a name are left out"] if nameless else []
     frame = frame[[name for name in names if name not in nameless]] if nameless or names != every else frame
     rows = np.flatnonzero(_non_empty(frame))
     if len(rows) < len(frame):
-        notes.append(
-            with_count(
-                len(frame) - len(rows), "row without any value is left out", "rows without any value are left out"
-            )
-        )
+        singular, plural = "row without any value is left out", "rows without any value are left out"
+        notes.append(with_count(len(frame) - len(rows), singular, plural))
     if len(rows) < 2:
         count = "one row" if len(rows) else "no rows"
         raise InputError(f"{where}a table needs at least two rows that are not empty; it has {count}. Store more.")
@@ -516,16 +568,19 @@ def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
     return kept.reset_index(drop=True), rows, notes
 
 
-def transposed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame whose rows are the columns of another one; a first column of distinct texts names its columns."""
+def transpose(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame whose rows are the columns of another one; a first column of distinct strings names its columns."""
     first = frame.iloc[:, 0]
     if isinstance(frame.index, pd.RangeIndex) and first.is_unique and all(isinstance(cell, str) for cell in first):
         frame = frame.set_index(frame.columns[0])
     return frame.T.infer_objects().rename_axis(columns=None).reset_index(drop=isinstance(frame.columns, pd.RangeIndex))
 
 
-def rows_with(columns: Sequence[Column], items: object) -> pd.DataFrame:
-    """A data frame that a user passes; InputError where it is none, or has not each column that is modeled once."""
+def check_rows(columns: Sequence[Column], items: object) -> pd.DataFrame:
+    """A data frame that a user passes; InputError where it is another object, or has not each modeled column once.
+
+    Columns that are not modeled are added without values where they are absent.
+    """
     frame, _ = pandas_frame(items, "items")
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
     missing = [column.name for column in columns if column.width and list(frame.columns).count(column.name) != 1]
@@ -537,7 +592,7 @@ def rows_with(columns: Sequence[Column], items: object) -> pd.DataFrame:
 
 
 def _non_empty(frame: pd.DataFrame) -> Array:
-    """Which rows (n,) have a cell that is not missing; few columns of a wide table are enough to find out."""
+    """Which rows (n,) have a cell that is not missing, by as few columns as are needed."""
     has_value = np.zeros(len(frame), dtype=bool)
     for place in range(frame.shape[1]):
         has_value |= ~Cells.of(frame.iloc[:, place]).missing
@@ -553,6 +608,6 @@ def row_names(frame: pd.DataFrame, columns: Sequence[Column], index: pd.Index) -
     return tuple(map(str, ids[0] if ids else index if index.dtype.kind == "O" else numbers))
 
 
-def as_texts(column: pd.Series) -> list[str]:
-    """Cells (n,) as texts, empty for missing ones."""
+def as_strings(column: pd.Series) -> list[str]:
+    """Cells (n,) as strings, empty for missing cells."""
     return list(column.astype("object").map(str, na_action="ignore").fillna(""))

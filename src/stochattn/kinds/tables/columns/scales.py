@@ -1,4 +1,4 @@
-"""The scale of a column of numbers: normal scores of their ranks, and back; their decimals and limits."""
+"""The scale of a column of numbers: normal scores of ranks, the way back, and the decimals and limits of numbers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 from ...._backend.arrays import Array, ArrayLike
 
 SNAP = 1e-7
-"""How near a score must come to that of a stored value to be that value: above rounding, far below a rank."""
+"""A score that is as near to the score of a stored value stands for that value: above rounding, far below a rank."""
 MAX_DECIMALS = 12
 BETWEEN = 1e-5
-"""Scores between two values that rows share beyond rounding: for conditions on numbers in between, which draws miss."""
+"""Scores left between two neighboring atoms, for conditions on numbers in between; draws hardly ever fall there."""
 MIN_SHARED, MAX_CHANCE = 3, 1e-3
-"""Rows that share a value which rounding does not explain, at least, and the chance of one such value in a column."""
-MAX_ODD = 0.05  # share of numbers that may have more decimals than new ones get
+"""Least rows with the value of an atom, and the largest chance of a single false atom in a column."""
+MAX_ODD = 0.05  # share of stored numbers that may have more decimals than new ones get
 
 
 class Distinct(NamedTuple):
@@ -30,7 +30,7 @@ class Distinct(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Array) -> Distinct:
-        """The distinct ones of these numbers (n,), as np.unique finds them in three times as long."""
+        """The distinct ones of these numbers (n,); np.unique gives the same in three times as long."""
         ordered = np.sort(numbers)
         is_new = np.ones(len(ordered), dtype=bool)
         np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
@@ -38,7 +38,7 @@ class Distinct(NamedTuple):
         return cls(ordered[is_new], starts[1:] - starts[:-1])
 
     def without(self, numbers: Sequence[float]) -> Distinct:
-        """The distinct numbers that are none of these."""
+        """The distinct numbers without these."""
         if not numbers:
             return self
         kept = ~np.isin(self.values, numbers)
@@ -50,11 +50,11 @@ class Ranks:
     """The map from numbers to scores, linear between the distinct stored values (m,), with slopes of the tails.
 
     scores:      (m,) normal scores of mid-ranks, of unit variance over the stored numbers
-    first, last: (m,) scores of the first and the last rank that a value takes: all in between decode to it, so that
-                 a value which many rows share stays as frequent as it is
-    low, high:   limits that no value passes; a tail bends towards its limit and stays inside
-    decimals:    to which values other than the stored ones are rounded, or None
-    deviation:   standard deviation of the normal law that ranks follow, in units of scores
+    first, last: (m,) scores of the first and the last rank of a value: all scores in between decode to it, so that a
+                 value which many rows share keeps its frequency
+    low, high:   limits of values; a tail bends towards its limit
+    decimals:    to which new values are rounded, or None
+    deviation:   standard deviation of the normal distribution of ranks, in units of scores
     """
 
     values: Array
@@ -69,20 +69,20 @@ class Ranks:
 
     @cached_property
     def odd(self) -> Array:
-        """The stored values with more decimals: new ones have them as often."""
+        """The stored values with more decimals, which new rows have as often."""
         return self.values if self.decimals is None else self.values[self.values != self.values.round(self.decimals)]
 
     @classmethod
     def fit(cls, distinct: Distinct, low: float, high: float, decimals: int | None) -> Ranks:
-        """Ranks of numbers, of which at least two differ."""
+        """Ranks of at least two distinct numbers."""
         values = distinct.values
         scores, first, last, scale = _scores(distinct.counts.tobytes())
         atoms = are_atoms(values, distinct.counts, decimals)
-        j = np.flatnonzero(atoms[:-1] & atoms[1:])  # hardly a number lies between these and the next ones
+        j = np.flatnonzero(atoms[:-1] & atoms[1:])  # hardly any number lies between two neighboring atoms
         middle, half = (last[j] + first[j + 1]) / 2, np.minimum(first[j + 1] - last[j], BETWEEN) / 2
         first, last = first.copy(), last.copy()
         last[j], first[j + 1] = middle - half, middle + half
-        steps = max(1, len(values) // 4)  # tails go on at the slopes of the outer quarters, of one step at least
+        steps = max(1, len(values) // 4)  # tails continue with the slopes of the outer quarters of the values
         below = float((values[steps] - values[0]) / (scores[steps] - scores[0]))
         above = float((values[-1] - values[-1 - steps]) / (scores[-1] - scores[-1 - steps]))
         return cls(values, scores, first, last, (below, above), low, high, decimals, 1 / scale)
@@ -100,30 +100,30 @@ class Ranks:
             share = np.where(after > j, (x - values[j]) / (values[after] - values[j]), 0.0)
             s = self.last[j] + share * (self.first[after] - self.last[j])
             s = np.where(stored, self.scores[j], s)
-            below = _unbent(values[0] - x, values[0] - self.low, self.slopes[0])
-            above = _unbent(x - values[-1], self.high - values[-1], self.slopes[1])
+            below = _unbend(values[0] - x, values[0] - self.low, self.slopes[0])
+            above = _unbend(x - values[-1], self.high - values[-1], self.slopes[1])
             s = np.where(x < values[0], self.first[0] - below, np.where(x > values[-1], self.last[-1] + above, s))
         return np.where(np.isnan(x), np.nan, s)
 
     def inverse(self, scores: ArrayLike) -> Array:
-        """Scores (n,) as numbers (n,); those of stored values give these values exactly."""
+        """Scores (n,) as numbers (n,); the scores of stored values give exactly these values."""
         s = np.asarray(scores, dtype=np.float64)
         j = np.minimum(np.maximum(np.searchsorted(self.scores, s), 1), len(self.scores) - 1)
         j -= s - self.scores[j - 1] < self.scores[j] - s
         stored = np.abs(s - self.scores[j]) < SNAP
         if stored.all():
             return np.asarray(self.values[j])
-        at, values = np.stack((self.first, self.last), 1).ravel(), np.repeat(self.values, 2)  # both rise
+        at, values = np.stack((self.first, self.last), 1).ravel(), np.repeat(self.values, 2)  # both are sorted
         x = np.interp(s, at, values)
         below, above = self.first[0] - s, s - self.last[-1]
-        x = np.where(below > 0, self.values[0] - _bent(below, self.values[0] - self.low, self.slopes[0]), x)
-        x = np.where(above > 0, self.values[-1] + _bent(above, self.high - self.values[-1], self.slopes[1]), x)
+        x = np.where(below > 0, self.values[0] - _bend(below, self.values[0] - self.low, self.slopes[0]), x)
+        x = np.where(above > 0, self.values[-1] + _bend(above, self.high - self.values[-1], self.slopes[1]), x)
         if self.decimals is not None:
             x = np.where(np.isin(x, self.odd), x, np.round(x, self.decimals))
         return np.where(stored, self.values[j], np.clip(x, self.low, self.high))
 
     def jitter(self, features: Array, rng: np.random.Generator) -> Array:
-        """Scores (n, 1), those of a value that many rows share spread over its ranks, evenly."""
+        """Scores (n, 1); those of a value that many rows share are spread evenly over its ranks."""
         from scipy.special import ndtr, ndtri
 
         s = features[:, 0]
@@ -134,10 +134,10 @@ class Ranks:
 
 
 def are_atoms(values: Array, counts: Array, decimals: int | None) -> Array:
-    """Which values (m,) more rows share than rounding explains, such as integers among a few fractions, or doses.
+    """Which values (m,) are shared by more rows than rounding explains, such as doses, or integers among fractions.
 
-    Where rounding alone makes rows equal, the count of a value is a Poisson number around the counts of its neighbors,
-    each divided by the steps of rounding that lie in between.
+    Under rounding alone, the count of a value is a Poisson variable whose mean is that of the counts of its two
+    neighbors, each divided by the steps of rounding in between.
     """
     from scipy.special import gammainc
 
@@ -150,15 +150,15 @@ def are_atoms(values: Array, counts: Array, decimals: int | None) -> Array:
     return np.asarray((counts >= MIN_SHARED) & (gammainc(counts, expected) < MAX_CHANCE / len(values)))
 
 
-@lru_cache(maxsize=64)  # columns without equal numbers share theirs
-def _scores(times: bytes) -> tuple[Array, Array, Array, float]:
-    """Normal scores (m,) of values that occur so many times (m,): in the middle, of their first and their last rank.
+@lru_cache(maxsize=64)  # all columns without equal numbers have the same scores
+def _scores(count_bytes: bytes) -> tuple[Array, Array, Array, float]:
+    """Normal scores (m,) of the middle, first and last ranks of values with counts (m,), and their standard deviation.
 
-    They are divided by their standard deviation over all numbers, which is the last of the four.
+    The scores are divided by this deviation, which is taken over all numbers.
     """
     from scipy.special import ndtri
 
-    counts = np.frombuffer(times, dtype=np.intp)
+    counts = np.frombuffer(count_bytes, dtype=np.intp)
     n, past = int(counts.sum()), np.cumsum(counts)
     first, last = ndtri((past - counts + 0.5) / n), ndtri((past - 0.5) / n)
     scores = ndtri((past - counts / 2) / n)
@@ -166,15 +166,15 @@ def _scores(times: bytes) -> tuple[Array, Array, Array, float]:
     return scores / scale, first / scale, last / scale, scale
 
 
-def _bent(beyond: Array, room: float, slope: float) -> Array:
-    """How far a tail goes: slope · beyond without a limit, and never as far as `room` where there is one."""
+def _bend(beyond: Array, room: float, slope: float) -> Array:
+    """How far a tail lies beyond the outermost value: slope · beyond without a limit, and below `room` with a limit."""
     if math.isinf(room):
         return slope * np.maximum(beyond, 0)
     return -room * np.expm1(-slope / room * np.maximum(beyond, 0)) if room > 0 else np.zeros_like(beyond)
 
 
-def _unbent(distance: Array, room: float, slope: float) -> Array:
-    """The inverse of `_bent`; the limit itself is a long but finite way out."""
+def _unbend(distance: Array, room: float, slope: float) -> Array:
+    """The inverse of `_bend`; the score of the limit itself is large but finite."""
     if math.isinf(room):
         return distance / slope
     if room > 0:
@@ -183,9 +183,10 @@ def _unbent(distance: Array, room: float, slope: float) -> Array:
 
 
 def decimals_of(distinct: Distinct) -> int | None:
-    """How many decimals finite numbers have but for a few odd ones, or None where decimals cannot write them.
+    """How many decimals finite numbers have, with few exceptions, or None where they are not decimal numbers.
 
-    A few are one in twenty of the numbers, and of the distinct ones: where most are zero, the rest is not odd.
+    At most one in twenty of the numbers, and of the distinct numbers, may have more decimals: where most numbers are
+    zero, the others are no exceptions.
     """
     values, counts = distinct
     exact, n = values.astype(np.float64, copy=False), int(counts.sum())
@@ -205,9 +206,9 @@ def decimals_of(distinct: Distinct) -> int | None:
 
 
 def limits_of(distinct: Distinct, decimals: int | None) -> tuple[float, float]:
-    """Limits that numbers themselves suggest: low, high, infinite where there is none.
+    """The limits low and high that numbers suggest, infinite where there is none.
 
-    Positive numbers stay positive, and numbers without sign change keep their sign. A least or greatest value that
+    Positive numbers stay positive, and numbers without a change of sign keep their sign. A least or greatest value that
     many rows share (one in twenty, and at least three) is the end of a scale.
     """
     values, counts = distinct

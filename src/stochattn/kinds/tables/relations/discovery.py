@@ -1,6 +1,6 @@
-"""Relations between columns that hold in every stored row, found with a guard against chance.
+"""Relations between columns: those that all stored rows meet, beyond chance, and those that a user states.
 
-Relations between columns as texts, such as `c = a + b`, and back from what a user states.
+A stated relation is a string such as `c = a + b`.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ from .relations import (
     ColumnSum,
     Relation,
     Table,
-    amounts,
-    determined,
     half_step,
-    in_order,
+    index_by_target,
     largest_error,
+    read_amounts,
     require_met,
+    sort_formulas,
 )
 
 MIN_ROWS, MIN_DISTINCT = 20, 5
-"""Rows without missing cells that a relation must hold in, and distinct values of the columns of a sum or an order."""
+"""Least rows without missing cells in which a relation holds, and least distinct values of a column in a sum or order.
+"""
 MAX_LOG_CHANCE = math.log(1e-3)
-"""Largest log probability that columns without any dependence would meet a relation, over all pairs together."""
+"""Largest log probability that independent columns would meet a relation, over all pairs together."""
 MAX_LOG_CHANCE_OF_ORDER = math.log(0.01)
-"""The same of an order, over all pairs unless names or dates say which of the two is larger."""
+"""The same for an order, over all pairs unless the columns are dates or have names such as low and high."""
 EXTREMES = (("min", "max"), ("minimum", "maximum"), ("lowest", "highest"))
 OPPOSITES = (
     *EXTREMES,
@@ -55,50 +56,53 @@ OPPOSITES = (
     *(("dbp", "sbp"), ("dia", "sys"), ("birth", "death"), ("admission", "discharge")),
 )
 """Words in the names of two columns of which the first is at most the second."""
-ONE = ("log", "log10", "log2", "log1p", "sqrt", "exp")
-TWO = ("*", "/", "/^2", "-")
-"""Operations of formulas with one source and with two, those that are likelier first."""
+UNARY = ("log", "log10", "log2", "log1p", "sqrt", "exp")
+BINARY = ("*", "/", "/^2", "-")
+"""Operations of formulas with one source and with two sources, the more frequent ones first."""
 N_SCREENED = 64
-"""Rows that suggest a formula; all rows must then meet it."""
+"""Rows by which formulas are proposed; all rows must then meet them."""
 MAX_UNEXPLAINED, MAX_ROUGHNESS, MAX_DIGITS = 1e-3, 0.02, 11
-"""Variance beside a line, and relative error of a product, that rounding may be the reason of; digits of factors."""
+"""Largest share of variance beside a line, and largest relative error of a product, that rounding may explain; the most
+digits of factors."""
 N_PAIRS = 2 * (MAX_DIGITS - 1) * MAX_DIGITS
 """Pairs of a factor and a shift that are tried for one operation on the same columns."""
 MAX_COLUMNS = 60
-"""Columns of amounts, and of categories, beyond which none is searched."""
+"""The most columns of amounts, and of categories, that are searched; with more, none is."""
 
 
 class Discovery(NamedTuple):
-    """Relations that all stored rows meet: those that new rows must meet, and those that may be chance."""
+    """Relations that all stored rows meet: `certain` ones, which new rows must meet, and those that may be chance."""
 
     certain: tuple[Relation, ...]
     candidates: tuple[Relation, ...]
 
 
 def discover_relations(columns: Sequence[Column], table: Table, label: str | None) -> Discovery:
-    """Relations that all stored rows meet, and that columns without dependence would hardly meet by chance."""
-    functions = _functions([c for c in columns if c.width], table, label)
-    taken = {one.target for one in functions}
-    usual = [c for c in columns if isinstance(c.transform, Ranks) and c.name not in taken]
-    ordered = [c for c in usual if len(c.transform.values) >= MIN_DISTINCT] if len(usual) <= MAX_COLUMNS else []  # type: ignore[union-attr]
-    numbers = {c.name: amounts(c, table[c.name]) for c in ordered}
-    formulas = _formulas_of_one(ordered, numbers)
-    logs = {formula.target for formula in formulas if formula.operation not in ("", "exp")}  # the targets of these only
+    """Relations that all stored rows meet, and that independent columns would hardly meet by chance."""
+    functions = _find_functions([c for c in columns if c.width], table, label)
+    taken = {function.target for function in functions}
+    scales = {c.name: c.transform for c in columns if isinstance(c.transform, Ranks) and c.name not in taken}
+    varied = {name for name, ranks in scales.items() if len(ranks.values) >= MIN_DISTINCT}
+    ordered = [c for c in columns if c.name in varied] if len(scales) <= MAX_COLUMNS else []
+    numbers = {c.name: read_amounts(c, table[c.name]) for c in ordered}
+    formulas = _find_unary_formulas(ordered, numbers)
+    logs = {formula.target for formula in formulas if formula.operation not in ("", "exp")}
     summed = [c for c in ordered if not c.unit and not _is_narrow(c) and c.name not in logs]
-    sums = _sums({c.name: numbers[c.name] for c in summed}, [largest_error(c) for c in summed])
-    sums = _without_other_units(sums, formulas)
-    taken = {name for one in sums for name in one.names}
+    sums = _find_sums({c.name: numbers[c.name] for c in summed}, [largest_error(c) for c in summed])
+    sums = _drop_linked(sums, formulas)
+    taken = {name for column_sum in sums for name in column_sum.names}
     if taken & {formula.target for formula in formulas}:
-        formulas = _formulas_of_one(ordered, numbers, taken)
-    left = [c for c in ordered if c.name not in {one.target for one in formulas}]
-    formulas += _formulas_of_two(left, numbers, taken)
-    computed = {one.total for one in sums} | {one.target for one in formulas}
-    orders, candidates = _orders(left, {c.name: numbers[c.name] for c in left}, computed)
+        formulas = _find_unary_formulas(ordered, numbers, taken)
+    targets = {formula.target for formula in formulas}
+    left = [c for c in ordered if c.name not in targets]
+    formulas += _find_binary_formulas(left, numbers, taken)
+    computed = {column_sum.total for column_sum in sums} | {formula.target for formula in formulas}
+    orders, candidates = _find_orders(left, {c.name: numbers[c.name] for c in left}, computed)
     return Discovery((*sums, *formulas, *orders, *functions), tuple(candidates))
 
 
-def _without_other_units(sums: Sequence[ColumnSum], formulas: Sequence[ColumnFormula]) -> list[ColumnSum]:
-    """Sums of which no two columns are linked by a formula, within a sum or across sums: one of the two is computed."""
+def _drop_linked(sums: Sequence[ColumnSum], formulas: Sequence[ColumnFormula]) -> list[ColumnSum]:
+    """Sums without two columns that a formula links, in one sum or in two, as one of the two is computed."""
     roots = {formula.target: formula.sources[0] for formula in formulas}
     columns, kept = dict[str, str](), list[ColumnSum]()  # the column of each root that is in a sum
     for column_sum in sums:
@@ -111,15 +115,15 @@ def _without_other_units(sums: Sequence[ColumnSum], formulas: Sequence[ColumnFor
     return kept
 
 
-def _formulas_of_one(
+def _find_unary_formulas(
     columns: Sequence[Column], numbers: Mapping[str, Array], taken: AbstractSet[str] = frozenset()
 ) -> list[ColumnFormula]:
-    """Copies, other units and logs of another column, of which the source is finer or comes first.
+    """Copies, other units and logs of another column. The source has smaller steps, or comes first.
 
-    Columns that are `taken` are no targets.
+    Columns that are `taken` are not targets.
     """
     by_name, formulas = {c.name: c for c in columns}, list[ColumnFormula]()
-    # The sort is stable: of equally fine columns, the first is the source.
+    # The sort is stable: of columns with equal steps, the first is the source.
     finest = sorted(columns, key=lambda column: (column.name not in taken, half_step(column)))
     log_hypotheses = math.log(max(1, len(columns) ** 2 * len(OPERATIONS) * N_PAIRS))
     for fine, coarse in combinations(finest, 2):
@@ -127,7 +131,7 @@ def _formulas_of_one(
             continue
         sample = _sample(numbers, (fine.name, coarse.name))
         for formula in _proposals(fine, coarse, by_name, sample) if sample else ():
-            used = {name for other in formulas for name in other.sources} | taken
+            used = {name for earlier in formulas for name in earlier.sources} | taken
             if formula.target not in used and _is_certain(formula, by_name, numbers, log_hypotheses):
                 formulas.append(formula)
                 break
@@ -135,7 +139,7 @@ def _formulas_of_one(
 
 
 def _sample(numbers: Mapping[str, Array], names: Sequence[str]) -> dict[str, Array]:
-    """The amounts of some columns in an even part of the rows in which none is missing; empty for too few rows."""
+    """The amounts of columns in evenly spaced rows in which none is missing; empty for too few rows."""
     rows = np.flatnonzero(~np.isnan([numbers[name] for name in names]).any(0))
     if len(rows) < MIN_ROWS:
         return {}
@@ -146,29 +150,28 @@ def _sample(numbers: Mapping[str, Array], names: Sequence[str]) -> dict[str, Arr
 def _proposals(
     fine: Column, coarse: Column, columns: Mapping[str, Column], sample: Mapping[str, Array]
 ) -> Iterator[ColumnFormula]:
-    """Formulas of one source that a sample of rows suggests."""
+    """Formulas with one source that fit a sample of rows."""
     for source, target in ((coarse.name, fine.name), (fine.name, coarse.name)) if not fine.unit else ():
-        for operation in ONE if sample[source].min() >= 0 else ():
-            one = ColumnFormula(target, (source,), operation)
-            if np.abs(one.values([sample[source]]) - sample[target]).max() <= MAX_LOSS * np.ptp(sample[target]):
-                yield one
+        for operation in UNARY if sample[source].min() >= 0 else ():
+            formula = ColumnFormula(target, (source,), operation)
+            if np.abs(formula.values([sample[source]]) - sample[target]).max() <= MAX_LOSS * np.ptp(sample[target]):
+                yield formula
     x, y = sample[fine.name], sample[coarse.name]
     if np.ptp(x) > 0 and np.ptp(y) > 0 and 1 - np.corrcoef(x, y)[0, 1] ** 2 < MAX_UNEXPLAINED:
-        if half_step(fine) == 0 < half_step(coarse):  # a rounded number, of which another is exactly a multiple
-            form = ColumnFormula(fine.name, (coarse.name,), "", is_dated=fine.clock is not None)
+        if half_step(fine) == 0 < half_step(coarse):  # an exact multiple of a rounded number
+            form = ColumnFormula(fine.name, (coarse.name,), "", is_dated=fine.date_scale is not None)
             formulas = _simplest(form, columns, sample)
-            yield from (one for one in formulas if (np.abs(one.values([y]) - x) <= TOLERANCE * np.abs(x)).all())
-        yield from _simplest(
-            ColumnFormula(coarse.name, (fine.name,), "", is_dated=coarse.clock is not None), columns, sample
-        )
+            yield from (f for f in formulas if (np.abs(f.values([y]) - x) <= TOLERANCE * np.abs(x)).all())
+        form = ColumnFormula(coarse.name, (fine.name,), "", is_dated=coarse.date_scale is not None)
+        yield from _simplest(form, columns, sample)
 
 
 def _simplest(
     form: ColumnFormula, columns: Mapping[str, Column], sample: Mapping[str, Array], has_shift: bool = True
 ) -> Iterator[ColumnFormula]:
-    """The formulas of a form that all rows of a sample meet, those with the fewest digits of factor and shift first.
+    """The formulas of a form that all rows of a sample meet, sorted by the digits of factor and shift.
 
-    Before them come those that need no rounding of the sources, as a coarse factor may hide behind it.
+    Formulas that hold without rounding of the sources come first, as rounding may hide a coarse factor.
     """
     x, y = form.values([sample[name] for name in form.sources]), sample[form.target]
     if has_shift and (np.isfinite(x).all() and np.ptp(x) > 0):
@@ -178,17 +181,16 @@ def _simplest(
     if not math.isfinite(slope) or slope == 0:
         return
     digits = range(1, MAX_DIGITS)
-    factors = [(n, _rounded(slope, n)) for n in digits] + [
-        (n, _rounded(1 / _rounded(1 / slope, n), 15)) for n in digits
-    ]
+    factors = [(n, _round_digits(slope, n)) for n in digits]
+    factors += [(n, _round_digits(1 / _round_digits(1 / slope, n), 15)) for n in digits]
     factors = [(1, 1.0)] if form.is_dated else factors
     pairs = [(n + m, factor, m) for n, factor in factors for m in (range(MAX_DIGITS) if has_shift else [0])]
     unit = SECONDS_PER_DAY if form.is_dated else 1.0
     formulas = []
     for _, factor, m in sorted(pairs, key=lambda pair: pair[0]):
-        # Halfway between two differences of a copy, x + 0.5 would be within rounding of either.
+        # For a copy, a shift halfway between two differences would be within rounding of both.
         shift = float(np.quantile(y - factor * x, 0.5, method="lower" if abs(factor) == 1 else "linear")) / unit
-        formulas.append(replace(form, factor=factor, shift=_rounded(shift, m) if m else 0.0))
+        formulas.append(replace(form, factor=factor, shift=_round_digits(shift, m) if m else 0.0))
     for rounded_sources in (False, True):
         for formula in formulas:
             error, allowed = formula.errors(columns, sample, rounded_sources=rounded_sources)
@@ -196,15 +198,15 @@ def _simplest(
                 yield formula
 
 
-def _rounded(number: float, digits: int) -> float:
-    """A number with so many digits, of which a text gives the same number back."""
+def _round_digits(number: float, digits: int) -> float:
+    """A number rounded to so many significant digits."""
     return float(f"{number:.{digits - 1}e}")
 
 
-def _formulas_of_two(
+def _find_binary_formulas(
     columns: Sequence[Column], numbers: Mapping[str, Array], taken: AbstractSet[str]
 ) -> list[ColumnFormula]:
-    """Ratios and products of two columns, and times between two dates. Columns that are `taken` are no targets."""
+    """Ratios and products of two columns, and times between two dates. Columns that are `taken` are not targets."""
     by_name, proposals = {c.name: c for c in columns}, list[ColumnFormula]()
     amounts_only = [c for c in columns if not c.unit]
     targets = [c for c in amounts_only if c.name not in taken]
@@ -213,17 +215,17 @@ def _formulas_of_two(
             ColumnFormula(target.name, pair, operation) for operation, pair in _products(target, amounts_only, numbers)
         ]
         proposals += [ColumnFormula(target.name, (end.name, start.name), "-")
-                      for start, end in permutations([c for c in columns if c.clock is not None], 2)]  # fmt: skip
-    # What is computed usually has the most decimals, and an amount times a number is computed rather than divided.
-    proposals.sort(key=lambda one: (half_step(by_name[one.target]), TWO.index(one.operation)))
-    log_hypotheses = math.log(max(1, len(columns) ** 3 * len(TWO) * N_PAIRS))
+                      for start, end in permutations([c for c in columns if c.date_scale is not None], 2)]  # fmt: skip
+    # A computed column usually has the most decimals, and products are more frequent than ratios.
+    proposals.sort(key=lambda form: (half_step(by_name[form.target]), BINARY.index(form.operation)))
+    log_hypotheses = math.log(max(1, len(columns) ** 3 * len(BINARY) * N_PAIRS))
     formulas = list[ColumnFormula]()
-    for proposal in proposals:
-        names = {name for one in formulas for name in one.names}
-        sample = _sample(numbers, proposal.names) if proposal.target not in names else {}
-        for one in _simplest(proposal, by_name, sample, has_shift=proposal.operation == "-") if sample else ():
-            if _is_certain(one, by_name, numbers, log_hypotheses):
-                formulas.append(one)
+    for form in proposals:
+        names = {name for formula in formulas for name in formula.names}
+        sample = _sample(numbers, form.names) if form.target not in names else {}
+        for formula in _simplest(form, by_name, sample, has_shift=form.operation == "-") if sample else ():
+            if _is_certain(formula, by_name, numbers, log_hypotheses):
+                formulas.append(formula)
                 break
     return formulas
 
@@ -231,7 +233,7 @@ def _formulas_of_two(
 def _products(
     target: Column, columns: Sequence[Column], numbers: Mapping[str, Array]
 ) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Operations and pairs of other columns whose products and ratios are proportional to the target in some rows."""
+    """Operations and pairs of columns whose products or ratios are proportional to the target in a sample of rows."""
     names = [c.name for c in columns]
     rows = np.linspace(0, len(numbers[target.name]) - 1, min(len(numbers[target.name]), N_SCREENED)).astype(int)
     sizes = np.abs([numbers[name][rows] for name in names])
@@ -251,7 +253,7 @@ def _products(
 def _is_certain(
     formula: ColumnFormula, columns: Mapping[str, Column], numbers: Mapping[str, Array], log_hypotheses: float
 ) -> bool:
-    """Whether all rows meet a formula, and numbers anywhere in the range of the target would hardly do so."""
+    """Whether all rows meet a formula, and uniform numbers in the range of the target would hardly do so by chance."""
     rows = ~np.isnan([numbers[name] for name in formula.names]).any(0)
     amounts_of = {name: numbers[name][rows] for name in formula.names}
     if rows.sum() < MIN_ROWS or not np.ptp(amounts_of[formula.target]) > 0:
@@ -264,11 +266,11 @@ def _is_certain(
 
 
 def _is_narrow(column: Column) -> bool:
-    """Whether a column has whole numbers of so few bytes that sums may exceed them."""
+    """Whether a column has integers of so few bytes that sums may exceed their range."""
     return column.dtype.kind in "iu" and np.dtype(column.dtype.name.lower()).itemsize < 4
 
 
-def _sums(numbers: Mapping[str, Array], largest_errors: Sequence[float]) -> list[ColumnSum]:
+def _find_sums(numbers: Mapping[str, Array], largest_errors: Sequence[float]) -> list[ColumnSum]:
     names, sums = list(numbers), []
     if len(names) < 3:
         return []
@@ -283,7 +285,7 @@ def _sums(numbers: Mapping[str, Array], largest_errors: Sequence[float]) -> list
         for k in near.tolist():
             error = np.abs(matrix[i] + matrix[j] - matrix[k])
             allowed = np.minimum(TOLERANCE * np.abs(matrix[[i, j, k]]).max(0), largest_errors[k])
-            # A column that one relation determines is in no other.
+            # A column that a sum determines is in no other sum.
             if k in (i, j) or {i, j, k} & totals or k in terms or (error > allowed).any():
                 continue
             sums.append(ColumnSum(names[k], (names[i], names[j])))
@@ -292,18 +294,18 @@ def _sums(numbers: Mapping[str, Array], largest_errors: Sequence[float]) -> list
     return sums
 
 
-def _orders(
-    columns: Sequence[Column], numbers: Mapping[str, Array], totals: AbstractSet[str]
+def _find_orders(
+    columns: Sequence[Column], numbers: Mapping[str, Array], computed: AbstractSet[str]
 ) -> tuple[list[ColumnOrder], list[ColumnOrder]]:
-    """Pairs a <= b that are certain, and those that may be chance; without those that follow from others.
+    """Orders a <= b that are certain, and those that may be chance, without orders that follow from others.
 
-    Totals are left out, as they follow from their terms.
+    Columns that sums or formulas determine are left out.
     """
     units = {c.name: c.unit for c in columns}
     log_pairs = math.log(max(1, len(numbers) * (len(numbers) - 1)))
     certain, candidates = set[tuple[str, str]](), dict[tuple[str, str], float]()
     for low, high in permutations(numbers, 2):
-        if units[low] != units[high] or {low, high} & totals:
+        if units[low] != units[high] or {low, high} & computed:
             continue
         a, b = numbers[low], numbers[high]
         rows = ~(np.isnan(a) | np.isnan(b))
@@ -316,16 +318,18 @@ def _orders(
         elif chance + log_pairs < MAX_LOG_CHANCE_OF_ORDER:
             scales = [b - a] if units[low] or min(a.min(), b.min()) < 0 else [b - a, _log_ratio(a, b)]
             at_risk = (a > b.min()) & (b < a.max())
-            if max(log_chance_of_no_negative(one[at_risk]) for one in scales) + log_pairs < MAX_LOG_CHANCE_OF_ORDER:
+            chances = [log_chance_of_no_negative(differences[at_risk]) for differences in scales]
+            if max(chances) + log_pairs < MAX_LOG_CHANCE_OF_ORDER:
                 certain.add((low, high))
             else:
                 candidates[low, high] = chance
-    implied = _joined(certain | set(candidates))
-    likely = sorted(set(candidates) - implied - _joined(certain), key=lambda pair: candidates[pair])
-    return [ColumnOrder(*pair) for pair in sorted(certain - _joined(certain))], [ColumnOrder(*one) for one in likely]
+    implied = _list_implied(certain | set(candidates))
+    likely = sorted(set(candidates) - implied - _list_implied(certain), key=lambda pair: candidates[pair])
+    orders = sorted(certain - _list_implied(certain))
+    return [ColumnOrder(*pair) for pair in orders], [ColumnOrder(*pair) for pair in likely]
 
 
-def _joined(orders: AbstractSet[tuple[str, str]]) -> set[tuple[str, str]]:
+def _list_implied(orders: AbstractSet[tuple[str, str]]) -> set[tuple[str, str]]:
     """The orders a <= d that follow from two others, a <= b and b <= d."""
     return {(a, d) for a, b in orders for c, d in orders if b == c}
 
@@ -333,7 +337,7 @@ def _joined(orders: AbstractSet[tuple[str, str]]) -> set[tuple[str, str]]:
 def log_chance_of_order(low: Array, high: Array) -> float:
     """log of the share of permutations of one column (n,) against the other that have low <= high in all rows.
 
-    From the smallest high number on, the i-th has as many low numbers to choose from as do not exceed it, less i − 1.
+    The i-th smallest high number can take any of the low numbers that do not exceed it, less the i − 1 taken before.
     """
     n = len(low)
     choices = np.searchsorted(np.sort(low), np.sort(high), side="right") - np.arange(n)
@@ -341,9 +345,10 @@ def log_chance_of_order(low: Array, high: Array) -> float:
 
 
 def log_chance_of_no_negative(differences: Array) -> float:
-    """log chance that none of n numbers (n,) is negative, if they have the density that a kernel estimate gives them.
+    """log probability that none of n numbers (n,) is negative under their kernel density estimate.
 
-    Columns that merely vary together have a density that fades away above zero; a law cuts it off there.
+    The difference of two columns that merely correlate has a density that decreases smoothly towards zero; a relation
+    ends it at zero.
     """
     from scipy.special import ndtr
 
@@ -360,14 +365,14 @@ def _log_ratio(low: Array, high: Array) -> Array:
 
 
 def _names_are_opposite(low: str, high: str) -> bool:
-    """Whether names say that one is at most the other, as MinPrice and MaxPrice, or MinPrice and Price, do."""
+    """Whether names tell that one column is at most the other, such as MinPrice and MaxPrice, or MinPrice and Price."""
     low, high = (re.sub(r"[\W_]", "", name).lower() for name in (low, high))
     larger = {low.replace(few, many) for few, many in OPPOSITES if few in low}
     larger |= {low.replace(few, "") for few, _ in EXTREMES if few in low}
     return high in larger or low in {high.replace(many, "") for _, many in EXTREMES if many in high}
 
 
-def _functions(columns: Sequence[Column], table: Table, label: str | None) -> list[ColumnFunction]:
+def _find_functions(columns: Sequence[Column], table: Table, label: str | None) -> list[ColumnFunction]:
     """Columns that a column of categories determines; of two that determine each other, the label is the source."""
     sources = [c for c in columns if isinstance(c.transform, Levels) and len(c.transform.values) > 2]
     sources.sort(key=lambda c: c.name != label)
@@ -379,8 +384,9 @@ def _functions(columns: Sequence[Column], table: Table, label: str | None) -> li
     codes = {c.name: _codes(table[c.name]) for c in {c.name: c for c in (*sources, *targets)}.values()}
     for source in sources:
         for target in targets:
-            used = {one.source for one in functions} | {one.target for one in functions}
-            if source.name == target.name or target.name in used or source.name in {one.target for one in functions}:
+            determined = {function.target for function in functions}
+            used = determined | {function.source for function in functions}
+            if source.name == target.name or target.name in used or source.name in determined:
                 continue
             pair = codes[source.name], codes[target.name]
             if _determines(*pair) and _is_significant(*pair, n_pairs):
@@ -389,14 +395,14 @@ def _functions(columns: Sequence[Column], table: Table, label: str | None) -> li
 
 
 def _codes(cells: Cells) -> Array:
-    """A number from 0 for each cell (n,), the same for equal ones; -1 for missing ones."""
+    """A number from 0 for each cell (n,), the same for equal cells; −1 for missing cells."""
     numbers = dict[object, int]()
     codes = np.array([numbers.setdefault(cell, len(numbers)) for cell in cells.objects])
     return np.where(cells.missing, -1, codes)
 
 
 def _determines(source: Array, target: Array) -> bool:
-    """Whether rows with equal codes (n,) of the source have equal ones of the target, where none is missing."""
+    """Whether rows with equal codes (n,) of the source have equal codes of the target, where none is missing."""
     rows = (source >= 0) & (target >= 0)
     image = np.zeros(source.max(initial=0) + 1, dtype=np.intp)
     image[source[rows]] = target[rows]
@@ -404,14 +410,14 @@ def _determines(source: Array, target: Array) -> bool:
 
 
 def _is_significant(source: Array, target: Array, n_pairs: int) -> bool:
-    """Whether codes (n,) of a target that does not depend on the source would hardly be equal in all rows of each."""
+    """Whether an independent target would hardly have equal codes (n,) in all rows with the same source, by chance."""
     rows = (source >= 0) & (target >= 0)
     n = int(rows.sum())
     if n < MIN_ROWS:
         return False
     counts, shares = (np.bincount(codes[rows]) for codes in (source, target))
     counts, log_shares = counts[counts > 0], np.log(shares[shares > 0] / n)
-    # In logs, as a share to the power of a large count is zero.
+    # Logs avoid the underflow of a share to the power of a large count.
     log_chance = sum(float(np.logaddexp.reduce(count * log_shares)) for count in counts.tolist())
     return log_chance + math.log(n_pairs) < MAX_LOG_CHANCE
 
@@ -422,26 +428,25 @@ FORM = "c = a + b, c = a / b, c = 1000 * a, a <= b, a < b, code -> name or code 
 SIGNS = re.compile(r"\s*(<->|->|<=|>=|<|>|=)\s*")
 
 
-def stated_relations(
+def parse_relations(
     texts: Sequence[str], columns: Sequence[Column], table: Table, must_hold: bool = True
 ) -> tuple[Relation, ...]:
-    """The relations that texts state; InputError where one has another form, names no column or does not hold.
+    """The relations that strings state; InputError where one has another form, an unknown column or does not hold.
 
     must_hold: whether to check all rows, which is not needed for a part of rows that were checked
     """
     if list(texts) == [NONE]:
         return ()
     by_name = {column.name: column for column in columns if column.width}
-    relations = tuple(_parsed(str(text), by_name) for text in texts)
+    relations = tuple(_parse(str(text), by_name) for text in texts)
     formulas = [relation for relation in relations if isinstance(relation, ColumnFormula)]
-    computed = in_order(formulas)
+    computed = sort_formulas(formulas)
     for relation in relations:
         _require_types(relation, by_name)
         for second in relations:
-            names = (
-                second.names[:1] if second in computed and not isinstance(relation, ColumnFunction) else second.names
-            )
-            if second is not relation and (shared := set(determined([relation])) & set(names)):
+            only_target = second in computed and not isinstance(relation, ColumnFunction)
+            names = second.names[:1] if only_target else second.names
+            if second is not relation and (shared := set(index_by_target([relation])) & set(names)):
                 why = f"determines {min(shared)!r}, which {str(second)!r} names too"
                 raise InputError(f"constraints: {str(relation)!r} {why}. Leave one of the two out.")
     if must_hold:
@@ -449,39 +454,39 @@ def stated_relations(
     return relations
 
 
-def _parsed(text: str, columns: Mapping[str, Column]) -> Relation:
+def _parse(text: str, columns: Mapping[str, Column]) -> Relation:
     parts = SIGNS.split(text)
     sides = [part.strip() for part in parts[::2]]
     if len(parts) != 3 or not all(sides):
         raise InputError(f"constraints: {text!r} must have the form {FORM}.")
     left, sign, right = sides[0], parts[1], sides[1]
     if sign == "=":
-        if (formula := _formula(left, right, columns)) is not None:
+        if (formula := _parse_formula(left, right, columns)) is not None:
             return formula
-        return ColumnSum(
-            _known(left, columns, text), tuple(_known(name, columns, text) for name in _terms(right, columns))
-        )
-    first, second = _known(left, columns, text), _known(right, columns, text)
+        total, *terms = (_require_column(name, columns, text) for name in (left, *_split_terms(right, columns)))
+        return ColumnSum(total, tuple(terms))
+    first, second = (_require_column(name, columns, text) for name in (left, right))
     if sign in ("->", "<->"):
         return ColumnFunction(first, second, sign == "<->")
     low, high = (first, second) if sign[0] == "<" else (second, first)
     return ColumnOrder(low, high, strict=len(sign) == 1)
 
 
-def _formula(target: str, text: str, columns: Mapping[str, Column]) -> ColumnFormula | None:
-    """The formula FACTOR * OPERATION + SHIFT that a text states, of which factor and shift may be left out, or None."""
-    clocked = target in columns and columns[target].clock is not None
+def _parse_formula(target: str, text: str, columns: Mapping[str, Column]) -> ColumnFormula | None:
+    """The formula FACTOR * OPERATION + SHIFT that a text states, or None; factor and shift may be left out."""
+    is_dated = target in columns and columns[target].date_scale is not None
     shifted = re.fullmatch(rf"(.+?)\s+([+-])\s+({NUMBER})( days)?", text)
     for body, shift in ((text, 0.0), *([(shifted[1], float(f"{shifted[2]}{shifted[3]}"))] if shifted else [])):
         scaled = re.fullmatch(rf"({NUMBER}) \* (.+)", body)
         for term, factor in ((body, 1.0), *([(scaled[2], float(scaled[1]))] if scaled else [])):
-            if (parts := _operation(term, columns)) is not None:
-                return ColumnFormula(_known(target, columns, text), parts[1], parts[0], factor, shift, clocked)
+            if (parts := _parse_operation(term, columns)) is not None:
+                target = _require_column(target, columns, text)
+                return ColumnFormula(target, parts[1], parts[0], factor, shift, is_dated)
     return None
 
 
-def _operation(text: str, columns: Mapping[str, Column]) -> tuple[str, tuple[str, ...]] | None:
-    """The operation on one or two columns that a text states, and these, or None."""
+def _parse_operation(text: str, columns: Mapping[str, Column]) -> tuple[str, tuple[str, ...]] | None:
+    """The operation that a text states and its one or two columns, or None."""
     if text in columns:
         return "", (text,)
     call = re.fullmatch(r"(log|log10|log2|log1p|sqrt|exp)\((.+)\)", text)
@@ -493,14 +498,14 @@ def _operation(text: str, columns: Mapping[str, Column]) -> tuple[str, tuple[str
             first, second = inner[:place].strip(), inner[place + 3 :].strip()
             power = "^2" if sign == "/" and second not in columns and second.endswith("^2") else ""
             second = second.removesuffix(power)
-            are_dates = all(name in columns and columns[name].clock is not None for name in (first, second))
+            are_dates = all(name in columns and columns[name].date_scale is not None for name in (first, second))
             if first in columns and second in columns and are_dates == (sign == "-"):
                 return sign + power, (first, second)
     return None
 
 
-def _terms(text: str, columns: Mapping[str, Column]) -> list[str]:
-    """The names between plus signs; a name may have such a sign itself."""
+def _split_terms(text: str, columns: Mapping[str, Column]) -> list[str]:
+    """The names between plus signs; a name may contain such a sign itself."""
     if text in columns:
         return [text]
     for sign in (" + ", "+"):
@@ -509,7 +514,7 @@ def _terms(text: str, columns: Mapping[str, Column]) -> list[str]:
     return [text]
 
 
-def _known(name: str, columns: Mapping[str, Column], text: str) -> str:
+def _require_column(name: str, columns: Mapping[str, Column], text: str) -> str:
     if name in columns:
         return name
     offered = f"{suggest_names(name, list(columns))}Columns that are modeled are {listed(list(columns))}."
@@ -532,7 +537,7 @@ def _require_types(relation: Relation, columns: Mapping[str, Column]) -> None:
     )
     for name in relation.names:
         column = columns[name]
-        if not isinstance(column.transform, Ranks) or (only_numbers and column.clock is not None):
+        if not isinstance(column.transform, Ranks) or (only_numbers and column.date_scale is not None):
             needed = "numbers" if only_numbers else "numbers or dates"
             raise InputError(f"constraints: {str(relation)!r}: {name!r} must hold {needed}, and is {column.type}.")
     units = {columns[name].unit or "numbers" for name in relation.names}

@@ -1,8 +1,8 @@
-"""Relations between columns that hold in every stored row, and how new rows are made to meet them.
+"""Relations between columns that hold in every stored row, and how they are enforced in new rows.
 
 A sum `c = a + b`, a formula `fold = a / b` and a function `code -> name` determine one column, which is computed from
-the others. Only formulas may use such a column: it is in no other relation. Of an order `a <= b` the two cells are
-swapped where they break it, or one of them is moved where the other is conditioned on.
+the others. Only formulas may use such a column; it is in no other relation. Two cells that break an order `a <= b` are
+swapped, or one of them is moved where the other is conditioned on.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..columns.columns import Column
 from ..columns.scales import Ranks
 
 TOLERANCE = 1e-9
-"""Share of the largest number in a sum by which rounding may change it."""
+"""Relative error of a sum by rounding, in units of its largest number."""
 MAX_PASSES = 100
-"""Rounds in which orders are restored, one after the other: each may move a column of another."""
+"""The most rounds in which orders are restored: each order may move a column of another order."""
 
 if TYPE_CHECKING:
     CellArray: TypeAlias = Array | pd.api.extensions.ExtensionArray
@@ -34,15 +34,21 @@ Table = Mapping[str, Cells]
 Number = TypeVar("Number", float, Array)
 
 
-def amounts(column: Column, cells: Cells) -> Array:
-    """Numbers (n,) of a column that can be compared with those of others: dates in seconds since 1970."""
-    return np.asarray(amount_of(column, column.numbers(cells)))
+def read_amounts(column: Column, cells: Cells) -> Array:
+    """Cells as amounts (n,) that can be compared between columns: dates are in seconds since 1970."""
+    return np.asarray(to_amounts(column, column.numbers(cells)))
 
 
-def amount_of(column: Column, number: Number) -> Number:
-    """A number of a column, or numbers (n,), as `amounts` has them."""
+def to_amounts(column: Column, numbers: Number) -> Number:
+    """Numbers (n,) of a column, or one number, as amounts."""
     origin, step, divisor = column.grid
-    return (origin + number * step) / divisor
+    return (origin + numbers * step) / divisor
+
+
+def from_amounts(column: Column, amounts: Number) -> Number:
+    """Amounts (n,), or one amount, as numbers of a column."""
+    origin, step, divisor = column.grid
+    return (amounts * divisor - origin) / step
 
 
 @dataclass(frozen=True)
@@ -61,8 +67,8 @@ class ColumnSum:
         return (self.total, *self.terms)
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
-        """Rows (n,) that do not meet it; those with missing cells do."""
-        numbers = np.stack([amounts(columns[name], table[name]) for name in self.names])
+        """Which rows (n,) do not meet the relation; rows with missing cells do."""
+        numbers = np.stack([read_amounts(columns[name], table[name]) for name in self.names])
         error = np.abs(numbers[0] - numbers[1:].sum(0))
         return np.asarray(error > np.minimum(TOLERANCE * np.abs(numbers).max(0), largest_error(columns[self.total])))
 
@@ -81,7 +87,7 @@ OPERATIONS: Mapping[str, Callable[..., Array]] = {
     "/^2": lambda x, y: x / y**2,
     "-": lambda x, y: (x - y) / SECONDS_PER_DAY,
 }
-"""Of the numbers of one column, or of two; the difference of two dates is in days."""
+"""Operations on the amounts of one or two columns; the difference of two dates is in days."""
 
 
 def _square(root: float) -> float:
@@ -99,13 +105,13 @@ INVERSES: Mapping[str, Callable[[float], float]] = {
     "sqrt": _square,
     "exp": math.log,
 }
-"""The operations of one column that can be inverted; each increases. ValueError for what an operation never gives."""
+"""Inverses of the increasing operations on one column; a ValueError for a number that the operation never gives."""
 LEAST_SOURCES = {"sqrt": 0.0, "exp": math.log(sys.float_info.min)}
-"""The least numbers of operations that give no number below some value: those of normal floats."""
+"""The least arguments of operations whose results have a lower bound."""
 SINGLE_PRECISION = 2.0**-23
-"""Relative error of numbers that were single-precision floats once."""
+"""Relative rounding error of numbers that were stored in single precision."""
 MAX_LOSS = 0.01
-"""Share of the middle half of a column that the rounding of its sources may hide, beyond its own last decimal."""
+"""Largest error of a formula by the rounding of its sources, as a share of the middle half of the target."""
 
 
 @dataclass(frozen=True)
@@ -138,13 +144,13 @@ class ColumnFormula:
         return (self.target, *self.sources)
 
     def values(self, numbers: Sequence[Array]) -> Array:
-        """What the amounts (n,) of the sources give for the target: (n,), not finite where they give nothing."""
+        """Amounts (n,) of the target from amounts (n,) of the sources; not finite where the operation is undefined."""
         with np.errstate(all="ignore"):
             shift = self.shift * (SECONDS_PER_DAY if self.is_dated else 1)
             return np.asarray(self.factor * OPERATIONS[self.operation](*numbers) + shift)
 
     def source_amount(self, amount: float) -> float:
-        """The amount of the only source that gives this amount of the target; infinite amounts stay infinite."""
+        """The amount of the only source that gives this amount of the target; an infinite amount for infinite ones."""
         shift = self.shift * (SECONDS_PER_DAY if self.is_dated else 1)
         scaled = (amount - shift) / self.factor
         return INVERSES[self.operation](scaled) if math.isfinite(scaled) else scaled
@@ -152,7 +158,7 @@ class ColumnFormula:
     def errors(
         self, columns: Mapping[str, Column], amounts_of: Mapping[str, Array], *, rounded_sources: bool = True
     ) -> tuple[Array, Array]:
-        """How far the target is from what the sources give (n,), and how far rounding explains (n,).
+        """Errors (n,) of the formula in rows, and the largest errors (n,) that rounding explains.
 
         rounded_sources: whether the sources may have been rounded after the target was computed from them
         """
@@ -162,7 +168,7 @@ class ColumnFormula:
         middle = _middle_half(columns[self.target])
         hidden = np.zeros(len(numbers))
         steps = [half_step(columns[name]) for name in self.names]
-        # Of a copy, and of nearly one that is rounded likewise, rounding of the source explains nothing.
+        # In a copy, or nearly a copy with the same decimals, the rounding of the source explains no error.
         distance = round(abs(abs(self.factor) - 1), 9)
         is_copy = not self.operation and distance <= (MAX_LOSS if steps[0] == steps[1] else 0)
         if rounded_sources and not is_copy:
@@ -177,17 +183,17 @@ class ColumnFormula:
             return np.abs(numbers - expected), allowed
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
-        """Rows (n,) that do not meet it; those with missing cells do."""
-        numbers = {name: amounts(columns[name], table[name]) for name in self.names}
+        """Which rows (n,) do not meet the relation; rows with missing cells do."""
+        numbers = {name: read_amounts(columns[name], table[name]) for name in self.names}
         error, allowed = self.errors(columns, numbers)
         missing = np.isnan(list(numbers.values())).any(0)
         return np.asarray(~missing & ~(error <= allowed))
 
 
 def half_step(column: Column) -> float:
-    """By how much rounding may have changed the amounts of a column; 0 where they have no fixed decimals."""
+    """The largest rounding error of the amounts of a column; 0 where they have no fixed decimals."""
     decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
-    if column.clock is not None:
+    if column.date_scale is not None:
         return 0.5 * _step(column)
     return 0.0 if decimals is None else 0.5 * 10.0**-decimals  # times in texts are exact, whatever their step
 
@@ -197,7 +203,7 @@ def _middle_half(column: Column) -> float:
     if not isinstance(column.transform, Ranks):
         return 0.0
     low, high = np.quantile(column.transform.values, [0.25, 0.75])
-    return float(amount_of(column, high) - amount_of(column, low))
+    return float(to_amounts(column, high) - to_amounts(column, low))
 
 
 @dataclass(frozen=True)
@@ -217,8 +223,8 @@ class ColumnOrder:
         return (self.low, self.high)
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
-        """Rows (n,) that do not meet it; those with missing cells do."""
-        low, high = (amounts(columns[name], table[name]) for name in self.names)
+        """Which rows (n,) do not meet the relation; rows with missing cells do."""
+        low, high = (read_amounts(columns[name], table[name]) for name in self.names)
         return np.asarray(low >= high if self.strict else low > high)
 
 
@@ -239,12 +245,12 @@ class ColumnFunction:
         return (self.source, self.target)
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
-        """Rows (n,) whose target is not the one that the first row with the same source has."""
-        is_broken = _broken(table[self.source], table[self.target])
-        return is_broken | _broken(table[self.target], table[self.source]) if self.both_ways else is_broken
+        """Which rows (n,) have another target than the first row with the same source."""
+        is_broken = _find_conflicts(table[self.source], table[self.target])
+        return is_broken | _find_conflicts(table[self.target], table[self.source]) if self.both_ways else is_broken
 
 
-def _broken(source: Cells, target: Cells) -> Array:
+def _find_conflicts(source: Cells, target: Cells) -> Array:
     missing, seen = source.missing | target.missing, dict[object, object]()
     pairs = zip(source.objects, target.objects, missing.tolist(), strict=True)
     return np.array([not is_missing and seen.setdefault(x, y) != y for x, y, is_missing in pairs], dtype=bool)
@@ -253,18 +259,22 @@ def _broken(source: Cells, target: Cells) -> Array:
 Relation = ColumnSum | ColumnFormula | ColumnOrder | ColumnFunction
 
 
-def determined(relations: Sequence[Relation]) -> dict[str, ColumnSum | ColumnFormula | ColumnFunction]:
-    """The columns that relations determine, by name."""
-    computed = [one for one in relations if not isinstance(one, ColumnOrder)]
-    return {one.total if isinstance(one, ColumnSum) else one.target: one for one in computed}
+def index_by_target(relations: Sequence[Relation]) -> dict[str, ColumnSum | ColumnFormula | ColumnFunction]:
+    """Relations that determine a column, by the name of that column."""
+    computed = [relation for relation in relations if not isinstance(relation, ColumnOrder)]
+    return {relation.total if isinstance(relation, ColumnSum) else relation.target: relation for relation in computed}
 
 
-def in_order(formulas: Sequence[ColumnFormula]) -> list[ColumnFormula]:
-    """Formulas, those that compute a source of others first; without those of a circle."""
+def sort_formulas(formulas: Sequence[ColumnFormula]) -> list[ColumnFormula]:
+    """Formulas, each after those that compute its sources; without formulas in a cycle."""
     waiting, ordered = list(formulas), list[ColumnFormula]()
-    while ready := [one for one in waiting if not {other.target for other in waiting} & set(one.sources)]:
+    while waiting:
+        targets = {formula.target for formula in waiting}
+        ready = [formula for formula in waiting if not targets & set(formula.sources)]
+        if not ready:
+            break
         ordered += ready
-        waiting = [one for one in waiting if one not in ready]
+        waiting = [formula for formula in waiting if formula not in ready]
     return ordered
 
 
@@ -276,16 +286,16 @@ def enforce(
     conditioned: AbstractSet[str],
     source: Array | None = None,
 ) -> None:
-    """Change the cells of new rows, by column, so that they meet the relations; conditioned cells stay.
+    """Change the cells of new rows, by column, so that they meet the relations; conditioned cells do not change.
 
-    source: the stored row (n,) that each was drawn around, whose cells replace those that a formula takes too far, and
-            those of the columns that other relations link to them
+    source: the stored row (n,) of each new row. Its cells replace those of a formula whose result is beyond the limits
+            of its column, and those of the columns that other relations link to the formula.
     """
     beyond = _restore_all(relations, columns, stored, cells, conditioned)
     if source is None or not beyond:
         return
     for formula, rows in beyond:
-        for name in _linked(formula, relations) - conditioned:
+        for name in _list_linked(formula, relations) - conditioned:
             donors = stored[name].array.take(source[rows])
             present = ~Cells(name, donors).missing
             cells[name] = cells[name].copy()
@@ -300,59 +310,61 @@ def _restore_all(
     cells: dict[str, CellArray],
     conditioned: AbstractSet[str],
 ) -> list[tuple[ColumnFormula, Array]]:
-    """Let new cells meet the relations; the formulas that pass a limit of their column, and in which rows (m,)."""
+    """Change new cells to meet the relations. Formulas whose results are beyond a limit, each with these rows (m,)."""
     orders = [relation for relation in relations if isinstance(relation, ColumnOrder)]
     for _ in range(MAX_PASSES if orders else 0):
-        moved = [_restore(relation, columns, cells, conditioned) for relation in orders]
+        moved = [_restore_order(order, columns, cells, conditioned) for order in orders]
         if not any(moved):
             break
-    for relation in relations:  # of columns that are in no order
+    for relation in relations:  # sums and functions have no columns that are in orders
         if isinstance(relation, ColumnSum):
-            _add(relation, columns, cells, conditioned)
+            _restore_sum(relation, columns, cells, conditioned)
         elif isinstance(relation, ColumnFunction):
             _look_up(relation, stored, cells)
-    formulas = in_order([relation for relation in relations if isinstance(relation, ColumnFormula)])
+    formulas = sort_formulas([relation for relation in relations if isinstance(relation, ColumnFormula)])
     beyond = [(formula, _compute(formula, columns, cells)) for formula in formulas]
     return [(formula, rows) for formula, rows in beyond if len(rows)]
 
 
-def _linked(formula: ColumnFormula, relations: Sequence[Relation]) -> set[str]:
-    """The columns of a formula, and those that other relations link to them: stored rows meet all of them at once."""
+def _list_linked(formula: ColumnFormula, relations: Sequence[Relation]) -> set[str]:
+    """The columns of a formula, and those that other relations link to these, directly or through others."""
     names = set(formula.names)
-    while more := set().union(*(one.names for one in relations if names & set(one.names))) - names:
-        names |= more
-    return names
+    while True:
+        linked = names.union(*(relation.names for relation in relations if names & set(relation.names)))
+        if linked == names:
+            return names
+        names = linked
 
 
 def _compute(formula: ColumnFormula, columns: Mapping[str, Column], cells: dict[str, CellArray]) -> Array:
-    """Write what a formula gives; the rows (m,) in which it passes a limit of its column."""
+    """Write the results of a formula. The rows (m,) in which the result is beyond a limit of its column."""
     target = columns[formula.target]
     present = ~Cells(formula.target, cells[formula.target]).missing
-    expected = formula.values([amounts(columns[name], Cells(name, cells[name])) for name in formula.sources])
-    numbers = own_numbers(target, expected)
-    cells[formula.target] = _written(target, cells[formula.target], numbers, present & np.isfinite(numbers))
+    results = formula.values([read_amounts(columns[name], Cells(name, cells[name])) for name in formula.sources])
+    numbers = from_amounts(target, results)
+    cells[formula.target] = _write(target, cells[formula.target], numbers, present & np.isfinite(numbers))
     ranks = target.transform
     is_beyond = (numbers < ranks.low) | (numbers > ranks.high) if isinstance(ranks, Ranks) else np.zeros_like(present)
     return np.flatnonzero(present & is_beyond)
 
 
-def _add(
+def _restore_sum(
     column_sum: ColumnSum, columns: Mapping[str, Column], cells: dict[str, CellArray], conditioned: AbstractSet[str]
 ) -> None:
-    numbers = np.stack([amounts(columns[name], Cells(name, cells[name])) for name in column_sum.names])
+    numbers = np.stack([read_amounts(columns[name], Cells(name, cells[name])) for name in column_sum.names])
     present = ~np.isnan(numbers).any(0)
     ranks = columns[column_sum.total].transform
     if isinstance(ranks, Ranks):
         free = [name for name in column_sum.terms if name not in conditioned]
         sums = np.where(present, numbers[1:].sum(0), np.nan)
-        low, high = (amount_of(columns[column_sum.total], end) for end in (ranks.low, ranks.high))
+        low, high = (to_amounts(columns[column_sum.total], end) for end in (ranks.low, ranks.high))
         above = np.where(sums > high, high, np.nan)
         below = np.where(sums < low, low, np.nan)
         _move_terms(column_sum, columns, cells, numbers, free, above, _rounded_down)
         _move_terms(column_sum, columns, cells, numbers, free, below, _rounded_up)
     total = np.where(present, numbers[1:].sum(0), numbers[0])
     column = columns[column_sum.total]
-    cells[column_sum.total] = _written(column, cells[column_sum.total], own_numbers(column, total), present)
+    cells[column_sum.total] = _write(column, cells[column_sum.total], from_amounts(column, total), present)
 
 
 def _move_terms(
@@ -364,49 +376,48 @@ def _move_terms(
     limit: Array,
     rounded: Callable[[Array, int], Array],
 ) -> None:
-    """Change the terms of rows whose total passes a limit (n,), NaN where it does not, so that it meets the limit.
+    """Change the terms in rows whose total is beyond a limit (n,), NaN elsewhere, so that the total is at the limit.
 
-    Each free term moves towards its least or greatest stored number, by the same share of its way. `numbers`, those of
-    the total and of its terms, change with the cells.
+    Each free term moves towards its least or greatest stored number, by the same share of the distance. `numbers` of
+    the total and the terms change with the cells.
     """
     wrong = ~np.isnan(limit)
-    ways = {}
+    distances = {}
     for name in free if wrong.any() else ():
         ranks = columns[name].transform
         if isinstance(ranks, Ranks):
             end = ranks.values[0 if rounded is _rounded_down else -1]
-            ways[name] = amount_of(columns[name], float(end)) - numbers[column_sum.names.index(name)]
-    distance, excess = sum(ways.values(), np.zeros(len(limit))), limit - numbers[1:].sum(0)
-    share = np.clip(np.divide(excess, distance, out=np.zeros(len(limit)), where=wrong & (distance != 0)), 0.0, 1.0)
-    for name, way in ways.items():
+            distances[name] = to_amounts(columns[name], float(end)) - numbers[column_sum.names.index(name)]
+    total, excess = sum(distances.values(), np.zeros(len(limit))), limit - numbers[1:].sum(0)
+    share = np.clip(np.divide(excess, total, out=np.zeros(len(limit)), where=wrong & (total != 0)), 0.0, 1.0)
+    for name, distance in distances.items():
         row = column_sum.names.index(name)
-        moved = own_numbers(columns[name], numbers[row] + share * way)
-        cells[name] = _written(columns[name], cells[name], moved, wrong, rounded)
-        numbers[row] = amounts(columns[name], Cells(name, cells[name]))
+        moved = from_amounts(columns[name], numbers[row] + share * distance)
+        cells[name] = _write(columns[name], cells[name], moved, wrong, rounded)
+        numbers[row] = read_amounts(columns[name], Cells(name, cells[name]))
 
 
 def _look_up(function: ColumnFunction, stored: pd.DataFrame, cells: dict[str, CellArray]) -> None:
-    known = stored[[function.source, function.target]].dropna().drop_duplicates(function.source)
-    targets = dict(zip(known[function.source].tolist(), known[function.target].tolist(), strict=True))
-    cells_, sources = Cells(function.target, cells[function.target]), Cells(function.source, cells[function.source])
-    pairs = zip(sources.objects, cells_.objects, cells_.missing.tolist(), strict=True)
-    values = [old if missing else targets.get(x, old) for x, old, missing in pairs]
+    stored_pairs = stored[[function.source, function.target]].dropna().drop_duplicates(function.source)
+    by_source = dict(zip(stored_pairs[function.source].tolist(), stored_pairs[function.target].tolist(), strict=True))
+    sources, targets = (Cells(name, cells[name]) for name in function.names)
+    rows = zip(sources.objects, targets.objects, targets.missing.tolist(), strict=True)
+    values = [target if missing else by_source.get(source, target) for source, target, missing in rows]
     dtype = stored[function.target].dtype
-    cells[function.target] = (
-        pd.Series(values, dtype=dtype).array if cells_.missing.any() else pd.array(values, dtype=dtype)
-    )
+    has_missing = targets.missing.any()
+    cells[function.target] = pd.Series(values, dtype=dtype).array if has_missing else pd.array(values, dtype=dtype)
 
 
-def _restore(
+def _restore_order(
     order: ColumnOrder, columns: Mapping[str, Column], cells: dict[str, CellArray], fixed: AbstractSet[str]
 ) -> bool:
-    """Let new cells meet an order; whether some did not."""
+    """Change new cells to meet an order; whether any cell was changed."""
     low, high = (columns[name] for name in order.names)
     table = {name: Cells(name, cells[name]) for name in order.names}
     wrong = order.broken(columns, table)
     if not wrong.any():
         return False
-    below, above = (amounts(columns[name], table[name]) for name in order.names)
+    below, above = (read_amounts(columns[name], table[name]) for name in order.names)
     smaller, larger = np.minimum(below, above), np.maximum(below, above)
     if order.strict:
         larger = np.where(smaller == larger, larger + _step(high), larger)
@@ -416,30 +427,24 @@ def _restore(
         smaller, larger = np.minimum(below, above - (_step(low) if order.strict else 0.0)), above
     for column, numbers, rounded in ((low, smaller, _rounded_down), (high, larger, _rounded_up)):
         if column.name not in fixed:
-            moved = own_numbers(column, numbers)
-            cells[column.name] = _written(column, cells[column.name], moved, wrong, rounded)
+            moved = from_amounts(column, numbers)
+            cells[column.name] = _write(column, cells[column.name], moved, wrong, rounded)
     return True
 
 
 def _step(column: Column) -> float:
-    """The least by which two cells of a column differ."""
+    """The least difference between two cells of a column."""
     _, step, divisor = column.grid
-    if column.clock is not None:
+    if column.date_scale is not None:
         return step / divisor
     decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
     return 1e-9 if decimals is None else 10.0**-decimals * step
 
 
 def largest_error(total: Column) -> float:
-    """The error of a sum up to which it is rounded to the total: less than half of its last decimal."""
+    """The largest error of a sum that rounding to the decimals of the total removes."""
     decimals = total.transform.decimals if isinstance(total.transform, Ranks) else None
     return np.inf if decimals is None else 0.49 * 10.0**-decimals
-
-
-def own_numbers(column: Column, amount: Number) -> Number:
-    """Amounts (n,), as `amounts` has them, as numbers of the column."""
-    origin, step, divisor = column.grid
-    return (amount * divisor - origin) / step
 
 
 def _rounded_down(numbers: Array, decimals: int) -> Array:
@@ -452,14 +457,14 @@ def _rounded_up(numbers: Array, decimals: int) -> Array:
     return np.where(nearest < numbers, np.round(nearest + 10.0**-decimals, decimals), nearest)
 
 
-def _written(
+def _write(
     column: Column,
     cells: CellArray,
     numbers: Array,
     changed: Array,
     rounded: Callable[[Array, int], Array] = np.round,
 ) -> CellArray:
-    """Cells (n,) of a column, those that changed as the numbers say, with the decimals of the column."""
+    """Cells (n,) of a column, the changed ones replaced by the numbers (n,), rounded to the decimals of the column."""
     places = np.flatnonzero(changed)
     decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
     new = column.array_of(numbers[places] if decimals is None else rounded(numbers[places], decimals))
