@@ -9,9 +9,11 @@ import pytest
 import stochattn as sa
 from stochattn import Range
 from stochattn.kinds import InputError
-from stochattn.kinds.tables.columns.columns import ColumnType, Source
+from stochattn.kinds.tables.columns.columns import Source
 from stochattn.kinds.tables.columns.inference import fit_column
 from stochattn.kinds.tables.conditions import restrict
+from stochattn.kinds.tables.description import ColumnType
+from stochattn.kinds.tables.kind import KIND
 
 
 def amounts(n=80, seed=0):

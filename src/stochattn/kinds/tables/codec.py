@@ -30,11 +30,10 @@ from ..native import FrameType, Native
 from ..options import InputError, listed
 from ..regions import FeatureObservation
 from .columns.cells import Cells, cells_of, equal_cells
-from .columns.columns import Column, ColumnType, Levels, Source
+from .columns.columns import Column, Levels, Source
 from .columns.inference import (
     AMOUNTS,
     LABELS,
-    TableOptions,
     as_strings,
     check_rows,
     find_repeated_ids,
@@ -43,6 +42,7 @@ from .columns.inference import (
     usable_rows,
 )
 from .conditions import Condition, intersect, region_of, resolve_relations, restrict
+from .description import ColumnType, TableOptions
 from .relations.differences import Difference, Pair, choose_differences, list_pairs, orient, restore_differences
 from .relations.discovery import NONE, discover_relations, parse_relations
 from .relations.relations import Relation, enforce, index_by_target

@@ -59,17 +59,17 @@ class TableOptions:
     )
     missing: str = option(
         "keep",
-        "keep: a new row has the missing cells of the stored row it is drawn around. impute: rows are complete. [keep]",
+        "keep: a new row has the missing cells of its stored row. impute: new rows are complete. [keep]",
         choices=MISSING,
     )
     label: str | None = option(None, "Column that holds classes. [the only one with a name such as target or class]")
     safe_csv: bool = option(
-        False, "Put an apostrophe before texts in CSV and TSV files that spreadsheets would run as formulas."
+        False, "Put an apostrophe before strings in CSV and TSV files that spreadsheets would run as formulas."
     )
     constraints: list[str] | None = option(  # noqa: RUF009
         None,
         "Relation that every row meets: c = a + b, a <= b, a < b, code -> name or code <-> name, or none. May be "
-        "repeated. [those that are found in the stored rows]",
+        "repeated. [the relations that are found in the stored rows]",
         flag="constraint",
         metavar="RELATION",
     )
@@ -90,7 +90,7 @@ class TableOptions:
         if self.constraints is not None and (
             not isinstance(self.constraints, list | tuple) or not all(isinstance(one, str) for one in self.constraints)
         ):
-            raise InputError(f"constraints must be a list of texts such as ['a <= b']; got {self.constraints!r}.")
+            raise InputError(f"constraints must be a list of strings such as ['a <= b']; got {self.constraints!r}.")
         for name, ends in self.ranges.items():
             if not isinstance(ends, Sequence) or len(ends) != 2 or not all(map(_is_end, ends)):
                 how = "two numbers, low and high, either of which may be None"

@@ -36,11 +36,12 @@ from ..options import InputError
 from ..plain import Gaussian
 from .codec import TableCodec
 from .columns.cells import Cells
-from .columns.columns import Column, ColumnType, Levels, Source, Value
-from .columns.inference import AMOUNTS, TableOptions, as_strings, check_rows, require_choice, transpose
+from .columns.columns import Column, Levels, Source, Value
+from .columns.inference import AMOUNTS, as_strings, check_rows, transpose
 from .columns.scales import Ranks
 from .conditions import Several, parse_conditions
-from .generator.fit import CovarianceOptions, fit_covariance
+from .description import ColumnType, TableDescription, TableHopfieldOptions, TableOptions
+from .generator.fit import fit_covariance
 from .measures import compare, repeated_identifiers, table_gallery
 from .relations.relations import ColumnOrder
 from .writing import (
@@ -142,7 +143,7 @@ MIN_RECORDED = 200
 
 
 def _labels(codec: TableCodec, items: pd.DataFrame) -> Array:
-    return np.array(as_texts(items[codec.label]))
+    return np.array(as_strings(items[codec.label]))
 
 
 def _column_of_each_feature(codec: TableCodec) -> tuple[tuple[str, ...], Array]:
@@ -275,40 +276,6 @@ class TableKind(TableDescription, Kind["TableCodec"]):
                 raise InputError(f"{path}: has {frame.shape[1]} columns, and the stored table {len(names)}.")
             frame = frame.set_axis(names, axis=1)
         return cast(without_apostrophes(frame, codec.formulas), codec.columns, str(path))
-
-    def repeated_identifiers(self, codec: TableCodec, items: pd.DataFrame) -> dict[str, tuple[float, float]]:
-        return repeated_identifiers(codec, items)
-
-    def same(self, codec: TableCodec, first: pd.DataFrame, second: pd.DataFrame) -> Array:
-        return codec.same(first, second)
-
-    def labels_of(self, codec: TableCodec, items: pd.DataFrame, source: Array) -> Array:
-        return np.array(as_strings(items[codec.label]))
-
-    @property
-    def items_have_labels(self) -> bool:
-        return True
-
-    def parts(self, codec: TableCodec) -> tuple[tuple[str, ...], Array]:
-        modelled = [column for column in codec.columns if column.width]
-        widths = [column.width for column in modelled]
-        return tuple(column.name for column in modelled), np.repeat(np.arange(len(modelled)), widths)
-
-    def predictors(self, codec: TableCodec, items: pd.DataFrame) -> Array:
-        label = codec.blocks[codec.position(codec.label)] if codec.label is not None else slice(0, 0)
-        return np.delete(codec.encode(items), label, axis=1)
-
-    def compare(self, codec: TableCodec, items: pd.DataFrame) -> Comparison:
-        return compare(codec, items)
-
-    def column_types(self, codec: TableCodec) -> tuple[tuple[str, str], ...]:
-        return tuple((column.name, str(column.type)) for column in codec.columns)
-
-    def controls(self, codec: TableCodec) -> tuple[Control, ...]:
-        return table_controls(codec)
-
-    def gallery(self, codec: TableCodec, shown: GalleryItems) -> Html:
-        return table_gallery(codec, shown)
 
 
 def _note_on_matrix(matrix: Array) -> str:

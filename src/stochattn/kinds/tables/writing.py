@@ -25,7 +25,8 @@ from ..delimited.cells import Style
 from ..delimited.formulas import LINE_END, RowLines, as_text
 from ..options import InputError
 from .columns.cells import Cells
-from .columns.columns import MAX_EXACT, Column, ColumnType, write_numbers
+from .columns.columns import MAX_EXACT, Column, write_numbers
+from .description import ColumnType
 
 
 def require_numbers(columns: Sequence[Column], format: str) -> None:

@@ -30,19 +30,6 @@ MAX_EXACT = 2.0**53
 """From here on floats do not distinguish all integers."""
 
 
-class ColumnType(StrEnum):
-    """What a column holds."""
-
-    NUMERIC = "numeric"
-    INTEGER = "integer"
-    BOOLEAN = "boolean"
-    CATEGORY = "category"
-    DATE = "date"
-    ID = "id"  # new rows get new numbers
-    CARRIED = "carried"  # a new row has the cell of its stored row
-    DROP = "drop"  # the column is left out
-
-
 class Source(NamedTuple):
     """Where a table comes from: the name of the file, the line of each row (n,) or (), and the order of day and month.
 

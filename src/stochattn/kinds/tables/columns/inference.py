@@ -11,13 +11,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import check_flag, suggest_names
+from ...._backend.checks import suggest_names
 from ... import lazy_pandas as pd
 from ...delimited.notations import TextNotation, notation_of
 from ...delimited.numbers import example_of
@@ -25,7 +24,7 @@ from ...native import pandas_frame
 from ...options import InputError, listed, with_count
 from ..description import FREE, ColumnType, Limits, TableOptions
 from .cells import Cells
-from .columns import MAX_EXACT, PLAIN, Column, ColumnType, Levels, Source
+from .columns import MAX_EXACT, PLAIN, Column, Levels, Source
 from .dates import DateScale, fit_date_scale
 from .scales import Distinct, Ranks, decimals_of, limits_of
 
@@ -222,10 +221,9 @@ def find_repeated_ids(columns: Sequence[Column], table: Mapping[str, Cells]) -> 
     or if nearly every value has a row at every time.
     """
     rows = [c for c in columns if c.date_scale is None and c.type in ("id", "integer", "category")]
-    timed = [
-        c for c in columns if c.date_scale is not None or (_last_word(c.name) in TIMES - {"age"} and c.type != "id")
-    ]
-    grouped = [c for c in rows if _last_word(c.name) not in TIMES]
+    timed = [c for c in columns if c.date_scale is not None or (_names_time(c.name) and c.type != "id")]
+    timed.sort(key=_is_age)  # ages last: most tables have them without repeated measures
+    grouped = [c for c in rows if not _names_time(c.name)]
     grouped.sort(key=lambda c: _last_word(c.name) not in PERSONAL | NAMING)  # columns with the name of ids first
     for column in grouped:
         ids = _codes(column, table[column.name])
@@ -234,9 +232,21 @@ def find_repeated_ids(columns: Sequence[Column], table: Mapping[str, Cells]) -> 
             continue
         is_named = _last_word(column.name) in PERSONAL | NAMING
         for time in timed:
-            if _last_word(column.name) in PERSONAL | NAMING or _repeat_over_time(ids, _codes(time, table[time.name])):
+            if _is_age(time) and not is_named:
+                continue
+            if (is_named and not _is_age(time)) or _repeat_over_time(ids, _codes(time, table[time.name])):
                 return column.name, time.name
     return None
+
+
+def _names_time(name: str) -> bool:
+    """Whether a column is named after a time or a visit, in the singular or the plural."""
+    word = _last_word(name)
+    return word in TIMES or word.removesuffix("s") in TIMES
+
+
+def _is_age(column: Column) -> bool:
+    return column.date_scale is None and _last_word(column.name) == "age"
 
 
 def _repeat_over_time(ids: Array, times: Array) -> bool:
@@ -266,81 +276,6 @@ MAX_EXCEPTION_SHARE, MAX_EXCEPTIONS = 0.2, 2
 LABELS = ("target", "label", "labels", "class", "species", "diagnosis", "outcome", "group", "y")
 BOOLEANS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"0", "1"})
 NEW_ID = re.compile(r"new-(\d{1,15})$")
-MISSING = ("keep", "impute")
-TYPES = tuple(str(column_type) for column_type in ColumnType)
-Limits = tuple[float | None, float | None]
-FREE: Limits = (None, None)
-
-
-def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """InputError for a value that is not one of the choices."""
-    if value not in choices:
-        like = suggest_names(str(value), choices)
-        raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}. {like}".rstrip())
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """Options of reading a table."""
-
-    columns: Mapping[str, str] = option(
-        {},
-        f"Type of a column, where the inferred one is wrong: {', '.join(TYPES)}. May be repeated.",
-        flag="column",
-        metavar="NAME=TYPE",
-    )
-    ranges: Mapping[str, Limits] = option(
-        {}, "Limits of a column. May be repeated.", flag="range", metavar="NAME=LOW:HIGH"
-    )
-    missing: str = option(
-        "keep",
-        "keep: a new row has the missing cells of its stored row. impute: new rows are complete. [keep]",
-        choices=MISSING,
-    )
-    label: str | None = option(None, "Column that holds classes. [the only one with a name such as target or class]")
-    safe_csv: bool = option(
-        False, "Put an apostrophe before strings in CSV and TSV files that spreadsheets would run as formulas."
-    )
-    constraints: list[str] | None = option(  # noqa: RUF009
-        None,
-        "Relation that every row meets: c = a + b, a <= b, a < b, code -> name or code <-> name, or none. May be "
-        "repeated. [the relations that are found in the stored rows]",
-        flag="constraint",
-        metavar="RELATION",
-    )
-    sheet: str | None = option(None, SHEET_HELP)
-    transpose: bool = option(False, "Read each column as an example, and each line as a column of the table.")
-    header: bool | None = option(None, "Whether the first line of a delimited file holds names. [detected]")
-
-    def __post_init__(self) -> None:
-        require_choice("missing", self.missing, MISSING)
-        for name, example in (("columns", {"sex": "category"}), ("ranges", {"age": (0, 120)})):
-            if not isinstance(value := getattr(self, name), Mapping):
-                raise InputError(f"{name} must map names of columns, such as {name}={example}; got {value!r}.")
-        if self.label is not None and not isinstance(self.label, str):
-            raise InputError(f"label must be the name of a column; got {self.label!r}. Pass {str(self.label)!r}.")
-        check_flag("header", self.header)
-        for name, type in self.columns.items():
-            require_choice(f"columns: the type of {name!r}", type, TYPES)
-        if self.constraints is not None and (
-            not isinstance(self.constraints, list | tuple)
-            or not all(isinstance(column_type, str) for column_type in self.constraints)
-        ):
-            raise InputError(f"constraints must be a list of strings such as ['a <= b']; got {self.constraints!r}.")
-        for name, ends in self.ranges.items():
-            if not isinstance(ends, Sequence) or len(ends) != 2 or not all(map(_is_end, ends)):
-                how = "two numbers, low and high, either of which may be None"
-                raise InputError(f"ranges: the limits of {name!r} must be {how}; got {ends!r}.")
-            low, high = ends
-            if low is not None and high is not None and low > high:
-                problem = f"ranges: the limits of {name!r} are reversed; got {low:g} to {high:g}."
-                raise InputError(f"{problem} Pass {high:g} to {low:g}.")
-
-
-def _is_end(value: object) -> bool:
-    return value is None or (
-        isinstance(value, int | float | np.number) and not isinstance(value, bool) and value == value
-    )
 
 
 def fit_columns(
