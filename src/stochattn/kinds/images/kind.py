@@ -29,7 +29,7 @@ from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearOb
 from ..plain import Gaussian, GaussianCoordinates, Rescaled
 from .codec import IMAGE_EXTENSIONS, ImageCodec, parse_conditions
 from .generator.comparison import Features
-from .generator.deformations import DeformationGenerator, ScaleRule, Vary, checked_scale
+from .generator.deformations import DeformationGenerator, ScaleRule, Vary, check_scale
 from .generator.patches import MIN_WINDOW_RADIUS, ConditionedPixels, PatchGenerator
 from .writing import (
     MAX_ON_SHEET,
@@ -49,7 +49,7 @@ def image_controls(codec: ImageCodec) -> tuple[Control, ...]:
     (height, width), levels = codec.shape[:2], ShownLevels.of(codec.stored)
 
     def shown(k: int) -> str:
-        return png(encode_png(levels.stretched(codec.stored[k])))
+        return png(encode_png(levels.stretch(codec.stored[k])))
 
     return (RectangleControl("rectangle", "Rectangle to keep", height, width, codec.ids, shown),)
 
@@ -95,7 +95,7 @@ class DeformationOptions:
 
     def __post_init__(self) -> None:
         if self.scale is not None:
-            checked_scale(self.scale)
+            check_scale(self.scale)
         if self.vary is not None:
             one_of("vary", self.vary, tuple(one.value for one in Vary))
 
