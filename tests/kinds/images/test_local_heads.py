@@ -407,7 +407,7 @@ def test_whole_numbers_become_float32_and_single_rows_work():
     ("arguments", "message"),
     [
         ({"images": np.zeros((4, 5))}, r"images must be \(K, H, W\)"),
-        ({"images": np.zeros((0, 5, 5))}, "none of them zero"),
+        ({"images": np.zeros((0, 5, 5))}, "without empty axes"),
         ({"images": np.full((2, 5, 5), np.nan)}, "images must be finite"),
         ({"images": blobs(3), "log_r": [0.0, 0.0]}, "one entry for each of the K=3"),
         ({"images": blobs(3), "log_r": np.full(3, -np.inf)}, "at least one memory"),

@@ -57,7 +57,7 @@ def test_the_gallery_shows_digits_from_black_to_white():
     assert second.tolist() == np.rint(DIGITS[1] * (255 / 16)).astype(int).tolist()
     expected = np.minimum(2 * np.abs(first.astype(int) - second), 255)
     assert difference[..., 3].tolist() == expected.tolist()
-    about = "New, nearest stored, and where they differ. Levels 0 to 16 are shown as black to white."
+    about = "New, nearest stored, and where they differ. Pixel values 0 to 16 are shown as black to white."
     assert html.startswith(f'<p class="note">{about}</p>')
 
 

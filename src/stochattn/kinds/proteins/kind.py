@@ -24,7 +24,7 @@ from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearOb
 from .codec import ProteinCodec, ProteinOptions
 from .generator.latent import CalibratedLatent
 from .generator.sequences import GAP, WeightedSequences, indicators, nearest_identity, one_hot
-from .reading import aligned, joined_alignments, passed, read_alignment, score
+from .reading import join_alignments, parse_alignment, read_alignment, score, share_of_members
 from .sequences import CONSERVED, FastaWriter, StockholmWriter, compare_sequences, sequence_gallery
 
 MAX_LETTERS = 5  # of a column of the logo, the most frequent ones
@@ -95,13 +95,13 @@ class ProteinKind(Kind["ProteinCodec"]):
         return ProteinCodec.of(str(path), read_alignment(path, options.alignment, options.alphabet), options)
 
     def read_parts(self, parts: Sequence[Path], options: ProteinOptions) -> ProteinCodec:
-        found = joined_alignments(parts, [read_alignment(p, options.alignment, options.alphabet) for p in parts])
+        found = join_alignments(parts, [read_alignment(p, options.alignment, options.alphabet) for p in parts])
         return ProteinCodec.of(str(parts[0].parent), found, options)
 
     def codec_of(self, data: Mapping[str, str] | Sequence[str], options: ProteinOptions) -> ProteinCodec:
         if options.alignment is not None:
             raise InputError(f"alignment={options.alignment!r} chooses one of a file: leave it out for sequences.")
-        return ProteinCodec.of("sequences", aligned(data, options.alphabet), options)
+        return ProteinCodec.of("sequences", parse_alignment(data, options.alphabet), options)
 
     def codec_from_state(self, state: Mapping[str, object]) -> ProteinCodec:
         return ProteinCodec(**state)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ class ProteinKind(Kind["ProteinCodec"]):
     def read_new(self, codec: ProteinCodec, path: Path) -> Array:
         """Sequences aligned to the stored ones, in the columns of their file or in the kept ones."""
         read = read_alignment(Path(path), alphabet=codec.alphabet)
-        return codec.in_kept_columns(str(path), read.codes)
+        return codec.select_columns(str(path), read.codes)
 
     def same(self, codec: ProteinCodec, first: Array, second: Array) -> Array:
         return np.asarray(first) == np.asarray(second)
@@ -182,7 +182,7 @@ class ProteinKind(Kind["ProteinCodec"]):
         figures = {"identity": float(np.mean(extra["identity"]))} if "identity" in extra else {}
         if "evalue" in extra:
             hits = extra["score"][np.isfinite(extra["score"])]
-            figures["profile_pass"] = passed(extra["evalue"])
+            figures["profile_pass"] = share_of_members(extra["evalue"])
             figures["score"] = float(np.median(hits)) if len(hits) else float("nan")
         return figures
 
