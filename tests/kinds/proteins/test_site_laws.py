@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stochattn.core.neighbors import evenly
+from stochattn.core.neighbors import spaced_indices
 from stochattn.kinds.proteins.generator import sites as site_laws
 from stochattn.kinds.proteins.generator.sequences import GAP, WeightedSequences
 from stochattn.kinds.proteins.generator.sites import NUCLEOTIDE, PROTEIN, Discount, Sites
@@ -166,7 +166,7 @@ def test_sequences_that_are_alike_lose_no_counts():
 def test_a_common_site_of_sequences_that_are_not_left_out_is_not_enough():
     """Of 102 sequences, 100 are left out one by one, and not those two that have a residue at the same site."""
     apart = np.full((102, 101), GAP, dtype=np.uint8)
-    pair = np.setdiff1d(np.arange(102), evenly(102, site_laws.MAX_LEFT_OUT))
+    pair = np.setdiff1d(np.arange(102), spaced_indices(102, site_laws.MAX_LEFT_OUT))
     apart[np.setdiff1d(np.arange(102), pair), np.arange(100)] = 4
     apart[pair, 100] = 4
     assert site_laws.choose_discount(WeightedSequences.of(apart), PROTEIN) == Discount(0.0, 1.0)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..._backend.array_files import npy_header
 from ..._backend.arrays import Array, to_numpy
-from ..._backend.checks import non_negative, one_of
+from ..._backend.checks import check_choice, check_non_negative
 from ..._backend.html import png
 from ..._backend.zarr_files import zarr_header
 from .. import Format, HopfieldOptions, InputError, KeyMeasure, Kind, Knob, NoOptions, Settings, Writer, option
@@ -97,7 +97,7 @@ class DeformationOptions:
         if self.scale is not None:
             check_scale(self.scale)
         if self.vary is not None:
-            one_of("vary", self.vary, tuple(one.value for one in Vary))
+            check_choice("vary", self.vary, tuple(one.value for one in Vary))
 
     def fit(self, codec: ImageCodec, weights: Array) -> DeformationGenerator:
         """The generator with these options."""
@@ -123,7 +123,7 @@ class PatchOptions:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None:
-                non_negative(name, value)
+                check_non_negative(name, value)
 
 
 @dataclass(frozen=True)
@@ -323,9 +323,8 @@ class ImageEmbedding(LinearEmbedding):
         if coordinates.outward is None:
             return LinearObservation(np.concatenate([A, more]), np.concatenate([y, levels])), self
         # Only directions that single pixels leave free can serve the rectangle, so that both are met together.
-        # equivalent: further singular vectors would not be used
         left, sizes, right = np.linalg.svd(more - more @ basis.T @ basis, full_matrices=False)
-        rank = int((sizes > NEGLIGIBLE * np.linalg.norm(more)).sum())  # equivalent: no size is exactly the limit
+        rank = int((sizes > NEGLIGIBLE * np.linalg.norm(more)).sum())
         r = min(rank, max(min(coordinates.d // 2, MAX_EQUATIONS) - len(basis), 1))
         targets = left[:, :r].T @ (levels - more @ shortest) / sizes[:r]
         observed = LinearObservation(np.concatenate([A, right[:r]]), np.concatenate([y, targets]))
@@ -356,7 +355,6 @@ def _solve_exactly(A: Array, y: Array, asked: ConditionedPixels, coordinates: Co
     left, sizes, right = np.linalg.svd(A, full_matrices=False)
     solid = sizes > NEGLIGIBLE * sizes[0]
     inside = left[:, solid].T @ y
-    # equivalent: no residual is exactly the limit
     if np.linalg.norm(y - left[:, solid] @ inside) > 1e-6 * max(1.0, float(np.linalg.norm(y))):
         rule = f"these {len(y)} levels cannot be met together: the stored pictures vary in {coordinates.d} directions"
         raise InputError(f"{rule}. Condition on fewer pixels.")

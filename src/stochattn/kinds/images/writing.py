@@ -17,9 +17,9 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.html import Html, joined, number, picture, png, tag
+from ..._backend.html import Html, img, join, number, png, tag
 from ...core.metrics import frechet_diagonal
-from ...core.neighbors import evenly, nearest_rows
+from ...core.neighbors import nearest_rows, spaced_indices
 from ...storage.blockwise import slices
 from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..delimited.formulas import as_text
@@ -141,7 +141,7 @@ def contact_sheet(images: Array) -> Array:
 def compare_images(codec: ImageCodec, items: Array) -> Comparison:
     """Measures of new images (n, h, w[, 3]) and of their regions against the stored ones."""
     items, stored, labels = np.asarray(items), codec.stored, codec.labels
-    new = items[evenly(len(items), max(MAX_ENTRIES // stored[0].size, 2))]
+    new = items[spaced_indices(len(items), max(MAX_ENTRIES // stored[0].size, 2))]
     contents = {image.tobytes() for image in stored}
     copies = sum(image.tobytes() in contents for image in items) / len(items)
     brightness, edges = float(new.mean() - stored.mean()), _sharpness(stored)
@@ -177,11 +177,11 @@ def image_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
     levels, cards = ShownLevels.of(codec.stored), []
     for i, k in enumerate(shown.nearest):
         pair = levels.stretch(shown.items[i]), levels.stretch(codec.stored[k])
-        new = picture(png(encode_png(pair[0])), f"new image {shown.numbers[i] + 1}")
-        stored = picture(png(encode_png(pair[1])), f"stored image {codec.ids[k]}")
+        new = img(png(encode_png(pair[0])), f"new image {shown.numbers[i] + 1}")
+        stored = img(png(encode_png(pair[1])), f"stored image {codec.ids[k]}")
         figures = [new, stored]
         if shown.with_differences:
-            figures.append(picture(png(_difference(*pair)), "where they differ", class_="heat"))
+            figures.append(img(png(_difference(*pair)), "where they differ", class_="heat"))
         novelty = f" · novelty {number(float(shown.novelty[i]), 2)} · beside "
         beside = stored_name(codec.ids, codec.labels, int(k))
         caption = tag("figcaption", tag("b", f"{shown.numbers[i] + 1:,}"), novelty, beside)
@@ -197,7 +197,7 @@ def image_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
         about = "New, nearest stored, and where they differ."
     if levels.is_narrow:
         about += f" Pixel values {levels.low} to {levels.high} are shown as black to white."
-    return joined([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])
+    return join([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])
 
 
 def _difference(new: Array, stored: Array) -> bytes:

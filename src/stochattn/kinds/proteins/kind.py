@@ -16,7 +16,7 @@ from typing import BinaryIO, Self
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.checks import one_of, positive
+from ..._backend.checks import check_choice, check_positive
 from .. import Format, HopfieldOptions, InputError, KeptMeasure, KeyMeasure, Kind, NoOptions, Settings, Writer, option
 from ..controls import Control, LettersControl, condition_text
 from ..generator import Generator
@@ -200,15 +200,17 @@ class ProteinEmbedding(LinearEmbedding):
     @classmethod
     def fit(cls, codes: Array, options: ProteinHopfieldOptions) -> ProteinEmbedding:
         """The embedding of stored sequences (K, L)."""
-        one_of("gaps", options.gaps, GAPS)
+        check_choice("gaps", options.gaps, GAPS)
         temperature = options.decode_temperature
         if temperature is not None:
-            positive("decode_temperature", temperature, "Leave it out to decode each position to its likeliest letter.")
+            check_positive(
+                "decode_temperature", temperature, "Leave it out to decode each position to its likeliest letter."
+            )
         as_zeros = options.gaps == "zeros"
         channels = one_hot(codes) if as_zeros else indicators(codes).reshape(len(codes), -1)
         fitted = Coordinates.fit(channels, variance=options.variance, whiten=options.whiten, norm=options.norm)
         if not as_zeros:  # coordinates of 20 channels per position: the gap's channel is one minus the others' sum
-            if fitted.inward is None or fitted.outward is None:  # equivalent: both are None, or neither is
+            if fitted.inward is None or fitted.outward is None:
                 raise ValueError('gaps="symbol" needs principal components: pass variance as a number, such as 0.95.')
             mean = fitted.mean.reshape(-1, GAP + 1)[:, :GAP].ravel()
             by_channel = fitted.inward.reshape(-1, GAP + 1, fitted.d)

@@ -9,8 +9,8 @@ from typing import BinaryIO
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.html import Html, joined, tag, text
-from ...core.neighbors import evenly
+from ..._backend.html import Html, join, tag, text
+from ...core.neighbors import spaced_indices
 from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..gallery import GalleryItems, card_heading, laid_out, stored_name
 from .codec import ProteinCodec
@@ -54,7 +54,6 @@ def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
         Measure("pair correlation r", connected_r(stored, new), 1.0, pairs_note),
         Measure("profile pass", members, 1.0, "Share at E < 0.01 of a profile HMM of the stored ones."),
     )
-    # equivalent: all have an entry for each position
     frequencies = zip(codec.columns[codec.match], _frequencies(stored), _frequencies(new), stored.T, new.T, strict=True)
     parts = (
         Part(
@@ -113,13 +112,13 @@ def position_divergences(stored: Array, new: Array, tiny: float = TINY) -> Array
 
 def mutual_information_r(stored: Array, new: Array) -> float:
     """Pearson correlation of the mutual informations between 20 evenly spaced positions."""
-    chosen = evenly(stored.shape[1], N_INFORMATION_POSITIONS)
+    chosen = spaced_indices(stored.shape[1], N_INFORMATION_POSITIONS)
     return _correlation(*(_mutual_informations(codes[:, chosen]) for codes in (stored, new)))
 
 
 def connected_r(stored: Array, new: Array) -> float:
     """Pearson correlation of the connected pair frequencies f_ij(a, b) − f_i(a) f_j(b) over all pairs of positions."""
-    chosen = evenly(stored.shape[1], MAX_PAIR_POSITIONS)
+    chosen = spaced_indices(stored.shape[1], MAX_PAIR_POSITIONS)
     different = np.kron(np.triu(np.ones((len(chosen),) * 2, dtype=bool), 1), np.ones((GAP, GAP), dtype=bool))
     return _correlation(*(np.cov(one_hot(x[:, chosen]), rowvar=False, bias=True)[different] for x in (stored, new)))
 
@@ -178,7 +177,7 @@ class FastaWriter:
         for key, values in batch.extra.items():
             form = {"identity": ".3f", "evalue": ".3g"}.get(key, ".1f")
             headers = [f"{line} {key}={value:{form}}" for line, value in zip(headers, values.tolist(), strict=True)]
-        pairs = zip(headers, self.codec.to_user(batch.items), strict=True)  # equivalent: both have an entry per item
+        pairs = zip(headers, self.codec.to_user(batch.items), strict=True)
         rows = enumerate(pairs, batch.first + 1)
         records = [self.record.format(name=f"new-{i}", header=header, row=row) for i, (header, row) in rows]
         self.stream.write("".join(records).encode("utf-8"))
@@ -210,11 +209,11 @@ def sequence_gallery(codec: ProteinCodec, shown: GalleryItems) -> Html:
         blocks = []
         for at in range(0, length, BLOCK):
             part = slice(at, at + BLOCK)
-            spans = ("at", f"{codec.columns[at] + 1}"), ("new", joined(marked[part])), ("old", "".join(old[part]))
+            spans = ("at", f"{codec.columns[at] + 1}"), ("new", join(marked[part])), ("old", "".join(old[part]))
             blocks.append(tag("div", *(tag("span", content, class_=which) for which, content in spans)))
         heading = card_heading(shown, i, stored_name(codec.ids, codec.labels, k))
         cards.append(tag("div", heading, tag("div", *blocks, class_="residues"), class_="item"))
     about = "New above, nearest stored below, in columns of the alignment; residues that differ are marked."
     if hidden := len(codec.columns) - length:
         about += f" The first {length:,} positions are shown, {hidden:,} are not."
-    return joined([tag("p", about, class_="note"), laid_out(cards, "items")])
+    return join([tag("p", about, class_="note"), laid_out(cards, "items")])

@@ -22,8 +22,8 @@ MIN_CLASS = 3
 """Images of a smaller class have neighbors of any class."""
 LOCAL_BRIGHTNESS = 10 / 64
 """Width, over the side, of the local brightness and contrast that are removed before photographs are compared."""
-VALUES_AT_A_TIME = 2**13  # equivalent: sums are the same
-IMAGES_AT_A_TIME = 64  # equivalent: features of an image do not depend on the others
+VALUES_AT_A_TIME = 2**13
+IMAGES_AT_A_TIME = 64
 
 
 def number_classes(labels: ArrayLike | None, K: int) -> NumpyArray:

@@ -40,7 +40,7 @@ from ...._backend.arrays import (
     on_cuda,
     to_numpy,
 )
-from ...._backend.checks import count, non_negative
+from ...._backend.checks import check_count, check_non_negative
 from ...._backend.console import Progress
 from ...._backend.parallel import map_in_threads
 from ...._backend.random import Purpose, SeedLike, generator, generators, seed_of
@@ -128,7 +128,7 @@ def draw_fields(
 def _pad(rows: Array, n: int) -> Array:
     """Rows (m, d), padded with rows of zeros: (n, d)."""
     missing = n - len(rows)
-    return concatenate([rows, full((missing, rows.shape[1]), 0.0, rows)]) if missing else rows  # equivalent: no weight
+    return concatenate([rows, full((missing, rows.shape[1]), 0.0, rows)]) if missing else rows
 
 
 def _step_to_mean(scale: float) -> float:
@@ -150,9 +150,9 @@ NEAREST, MIN_DISTANCE = 0.1, 0.6
 """Images have no shapes in common if this quantile of the distances of draws to stored images is below this share of
 that of stored images to each other: the share is 0.2 to 0.5 for most patches of photographs, and 0.7 to 1.1 for digits
 and portraits, however few."""
-DRAWS_AT_A_TIME = 16  # equivalent: every image has a draw of its own
+DRAWS_AT_A_TIME = 16
 MAX_DRAWS_ON_GPU = 256  # most of a GPU is idle while there are few
-MAX_DRAW_BYTES, TEMPORARY = 2**29, 32  # equivalent: bytes of draws at a time, with as many arrays of an image's size
+MAX_DRAW_BYTES, TEMPORARY = 2**29, 32
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 MAX_DISTRIBUTION_BYTES = 2**27
 """Bytes of local distributions that are kept; others are computed again when they are needed."""
@@ -264,7 +264,7 @@ class Deformations:
 
         All pixel values lie between the least and the greatest of the stored ones.
         """
-        return self.draw(count("n", n), seed_of(rng))[0]
+        return self.draw(check_count("n", n), seed_of(rng))[0]
 
     def draw(self, n: int, seed: int) -> tuple[Array, NumpyArray]:
         """The images of `sample`, and the stored image (n,) that each is a deformation of.
@@ -290,7 +290,6 @@ class Deformations:
         for first in range(0, len(sources), block):
             block_sources = sources[first : first + block]
             n_drawn = len(block_sources)
-            # equivalent: elsewhere, only time is lost
             if on_cuda(self.images):  # blocks of one size, so that the bits of an image do not depend on the others
                 block_sources = np.concatenate([block_sources, np.repeat(block_sources[-1:], block - n_drawn)])
             parts.append(self._draw(block_sources, first, seed, scale, purpose)[:n_drawn])
@@ -316,7 +315,6 @@ class Deformations:
         if not on_cuda(self.images):
             return DRAWS_AT_A_TIME
         values = math.prod(self.images.shape[1:])
-        # equivalent: the size of blocks on a GPU
         size = values if self.vary is Vary.LEVELS else 2 * math.prod(self._registration.shape)
         n_bytes = (size * (max(map(len, self._neighbors)) + 1) + TEMPORARY * values) * self.images.itemsize
         return int(np.clip(MAX_DRAW_BYTES // n_bytes, 1, MAX_DRAWS_ON_GPU))
@@ -357,7 +355,7 @@ class Deformations:
 
 def check_scale(scale: float) -> float:
     """The scale; ValueError unless it is a number from 0 to 10."""
-    if non_negative("scale", scale) > MAX_GIVEN_SCALE:
+    if check_non_negative("scale", scale) > MAX_GIVEN_SCALE:
         raise ValueError(f"scale must be at most {MAX_GIVEN_SCALE:g}; got {scale:g}. Shapes vary about as stored at 1.")
     return float(scale)
 

@@ -28,7 +28,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike, NumpyArray, empty, full_precision, like, namespace, on_cuda, to_numpy
-from ...._backend.checks import choice, count, non_negative
+from ...._backend.checks import check_count, check_flag, check_non_negative
 from ...._backend.console import Progress
 from ...._backend.parallel import map_in_threads, usable_cores
 from ...._backend.random import Purpose, generator, seed_of
@@ -36,7 +36,7 @@ from ....core.neighbors import nearest_distances, nearest_rows
 from ...generator import Description, Generated
 from .window_attention import ImageMemories, attend_globally, attend_windows, check_images
 
-BATCH, BATCH_ON_DEVICE = 8, 128  # equivalent: as many at a time as is fast; the law of images is the same
+BATCH, BATCH_ON_DEVICE = 8, 128
 """Images drawn at a time: few, so that workers can share them. Batches are always full, so that the bits of an image
 do not depend on the others. Results depend on these sizes."""
 STEPS = 25
@@ -84,12 +84,12 @@ class LocalHeads:
         *,
         illumination: bool | None = None,
     ) -> None:
-        self._memories = ImageMemories(images, log_r, choice("illumination", illumination))
+        self._memories = ImageMemories(images, log_r, check_flag("illumination", illumination))
         self.splits_illumination = self._memories.illumination is not None
         if radius is None:
             self.radius, self.radius_rule = _matched_distance_radius(self._memories)
         else:
-            self.radius, self.radius_rule = non_negative("radius", radius), RadiusRule.GIVEN
+            self.radius, self.radius_rule = check_non_negative("radius", radius), RadiusRule.GIVEN
 
     def sample(self, n: int, rng: object = None, conditioned: MaskAndImage | None = None) -> Array:
         """n new images, (n, H, W) or (n, H, W, channels), in the memories' library, dtype and device.
@@ -99,7 +99,7 @@ class LocalHeads:
 
         conditioned: a mask (H, W[, channels]) and an image, whose values new images have where the mask is true
         """
-        return self.draw(count("n", n), seed_of(rng), self.annealing(conditioned))
+        return self.draw(check_count("n", n), seed_of(rng), self.annealing(conditioned))
 
     def annealing(self, conditioned: MaskAndImage | None = None) -> Annealing:
         """The preparation of `sample`, for callers that draw often."""
@@ -232,7 +232,7 @@ def median_distance(annealing: Annealing, stored: Array, target: float, n_draws:
     memories, batch, distances = annealing.memories, annealing.batch, np.empty(0)
 
     def of_batch(first: int) -> NumpyArray:
-        drawn = to_numpy(memories.to_images(annealing.draw(first, 0, Purpose.RULE)))  # equivalent: any fixed seed
+        drawn = to_numpy(memories.to_images(annealing.draw(first, 0, Purpose.RULE)))
         return nearest_distances(drawn.reshape(len(drawn), -1), stored)
 
     while len(distances) < n_draws:
@@ -296,7 +296,7 @@ class PatchGenerator:
         drawn = np.asarray(self.heads.draw(n, seed, self._annealing))
         if self.warp and self.conditioned is None:
             drawn = random_warps(drawn, self.warp, seed)
-        rows = [x.reshape(len(x), -1) for x in (drawn, self.levels)]  # equivalent: any negative size
+        rows = [x.reshape(len(x), -1) for x in (drawn, self.levels)]
         nearest = nearest_rows(*rows)
         return Generated(drawn, self.kept[nearest])
 
@@ -325,7 +325,7 @@ def random_warps(images: ArrayLike, amplitude: float = 1.0, rng: object = None) 
     """
     from scipy.ndimage import map_coordinates
 
-    arrays, amplitude, seed = check_images(images), non_negative("amplitude", amplitude), seed_of(rng)
+    arrays, amplitude, seed = check_images(images), check_non_negative("amplitude", amplitude), seed_of(rng)
     flat = to_numpy(arrays).reshape(*arrays.shape[:3], -1)
     down, across = (_splines(side) for side in flat.shape[1:3])
     scale = np.sqrt(np.prod([(matrix**2).sum(1).mean() for matrix in (down, across)]))
@@ -343,5 +343,5 @@ def _splines(size: int) -> Array:
     from scipy.interpolate import BSpline
 
     cells = max(-(-(size - 1) // SPACING), 1)
-    knots = np.arange(-3, cells + 4, dtype=np.float64)  # equivalent: further knots have no weight
+    knots = np.arange(-3, cells + 4, dtype=np.float64)
     return BSpline.design_matrix(np.arange(size) / SPACING, knots, 3).toarray()

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ...._backend.arrays import Array, ArrayLike, concatenate, empty, floats, is_torch, like, namespace, to_numpy
+from ...._backend.arrays import Array, ArrayLike, as_floats, concatenate, empty, is_torch, like, namespace, to_numpy
 from ....core.memory import MemoryBank
 
 MAX_TRIPLES, MAX_TRIPLES_ON_DEVICE = 3 * 2**16, 2**26
@@ -34,7 +34,7 @@ def check_images(images: ArrayLike) -> Array:
     else:
         images = np.asarray(images)
         images = images.astype(np.float32) if images.dtype.kind in "iub" else images
-    images = floats(images, "images")
+    images = as_floats(images, "images")
     if images.ndim not in (3, 4) or 0 in images.shape:
         rule = "images must be (K, H, W) or (K, H, W, channels), without empty axes"
         raise ValueError(f"{rule}; got shape {tuple(images.shape)}. One image is images[None].")
@@ -139,7 +139,7 @@ class ImageMemories:
 
 def attend_globally(memories: ImageMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
     """x₀ for windows that all cover the image, by one softmax per image; arguments as of `attend_windows`."""
-    xp, half_norm = namespace(x), half_norms[0, 0]  # equivalent: all windows are the same
+    xp, half_norm = namespace(x), half_norms[0, 0]
     flat, scale = memories.rows.reshape(-1, memories.K), float(1 / sigma**2)
     logits = (x.reshape(len(x), -1) * scale) @ flat + (memories.log_r - scale * half_norm)
     weights = xp.exp(logits - xp.amax(logits, axis=-1, keepdims=True))
@@ -182,8 +182,8 @@ class _Overlaps:
     def __init__(self, memories: ImageMemories, seen: Array, radius: int, width: int, size: int) -> None:
         self.memories, self.seen, self.radius, self.width = memories, seen, radius, width
         H, self.n = memories.H, seen.shape[1]
-        in_strips = ROWS_PER_STRIP + 2 * radius < H  # equivalent: else one band over the whole height is cheaper
-        self.strip, self.margin = (ROWS_PER_STRIP, radius) if in_strips else (H, 0)  # equivalent: sums are the same
+        in_strips = ROWS_PER_STRIP + 2 * radius < H
+        self.strip, self.margin = (ROWS_PER_STRIP, radius) if in_strips else (H, 0)
         self.height = -(-H // self.strip) * self.strip
         self.band = _band(self.strip, self.strip + 2 * self.margin, radius, seen, shift=self.margin)
         self.across = empty((width * (self.height + 2 * self.margin) * self.n * size,), seen)
@@ -215,7 +215,7 @@ def _add_block(before: Array | None, sums: Array | None, logits: Array, values: 
     if before is not None:
         top = xp.maximum(top, before)
     logits -= top
-    if logits.itemsize == 8:  # equivalent: numpy's exp of float64 is slow where it underflows, that of float32 is not
+    if logits.itemsize == 8:
         xp.clip(logits, -700.0, None, out=logits)
     xp.exp(logits, out=logits)
     more = xp.matmul(values, xp.swapaxes(logits, -1, -2))

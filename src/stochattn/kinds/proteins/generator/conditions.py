@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike
-from ...._backend.checks import count
+from ...._backend.checks import check_count
 from ....core.mixture import perplexity
 from ...generator import Description, Generated, few_sources
 from .conserved import LEAST, TieDistribution
@@ -42,7 +42,7 @@ class ConditionalPosterior(NamedTuple):
 def posterior(mixture: SequenceMixture, fixed: Array) -> ConditionalPosterior:
     """The components of a mixture given the codes `fixed` (L,), −1 for free sites."""
     ties = tuple(TieDistribution.of(tie, mixture.probabilities, mixture.broken, fixed) for tie in mixture.ties)
-    forced = np.where(fixed < 0, -1, fixed == GAP)  # equivalent: any negative number
+    forced = np.where(fixed < 0, -1, fixed == GAP)
     gaps, log_chain = mixture.gaps.condition(forced)
     consistent = (mixture.gaps.stored == forced)[:, fixed >= 0].all(1)[mixture.memory]
     stored, chain = _mean_acceptance(mixture, fixed, gaps, ties)
@@ -97,7 +97,7 @@ def _sets(ties: tuple[TieDistribution, ...], L: int) -> Iterator[tuple[Array, Ar
         if (tie.evidence[:, 0] != tie.evidence[:, 1]).any():
             open_ties.append(tie)
         else:
-            shared = shared * tie.evidence[:, 0]  # equivalent: both columns are the same
+            shared = shared * tie.evidence[:, 0]
     if len(open_ties) > MAX_TIES:
         rule = f"a condition may name some of the sites of at most {MAX_TIES} groups of residues that come together"
         raise ValueError(f"{rule}; got {len(open_ties)} groups. Name all of their sites, or fewer groups.")
@@ -140,14 +140,14 @@ class ConditionedSequences:
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
-        codes, source = self._draws.sample(count("n", n, at_least=0), rng)
+        codes, source = self._draws.sample(check_count("n", n, at_least=0), rng)
         return Generated(codes, self.sequences.indices[source])
 
     def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
         """The mixture given symbols by site, counted from 0: {site: code}."""
         conditioned, (_, q, L) = self.conditioned.copy(), self.mixture.probabilities.shape
         for site, symbol in observation.items():
-            if count("a conditioned site", site, at_least=0) > L - 1:
+            if check_count("a conditioned site", site, at_least=0) > L - 1:
                 raise ValueError(f"a conditioned site must be at most {L - 1}, counted from 0; got {site}.")
             code = int(check_codes([[symbol]], 1)[0, 0])
             if q <= code < GAP:
@@ -171,7 +171,7 @@ class ConditionedSequences:
         n, K = int((self.conditioned >= 0).sum()), len(self.sequences.codes)
         weights = np.bincount(self.mixture.memory, np.exp(self.posterior.log_weights).sum(1), K)
         n_explaining = perplexity(np.log(np.maximum(weights, LEAST)))
-        few = n > 0 and n_explaining < MIN_EXPLAINING and K >= 2 * MIN_EXPLAINING  # equivalent: it is never equal
+        few = n > 0 and n_explaining < MIN_EXPLAINING and K >= 2 * MIN_EXPLAINING
         notes = (f"{few_sources(n_explaining, 'sequence')}.",) if few else ()
         condition_text = f", given {n} conditioned site{'s' if n > 1 else ''} (exact)" if n else ""
         return Description("latent", f"calibrated latent{condition_text}", notes)

@@ -117,7 +117,7 @@ class TieDistribution(NamedTuple):
         conditions = fixed[tie.sites]
         if (conditions == GAP).any():  # it has a gap at any rate
             presence_by_gap[:, 1] = 0.0
-        elif (conditions >= 0).all():  # equivalent: it has none, which makes the sums over gaps shorter
+        elif (conditions >= 0).all():
             presence_by_gap[:, 0] = presence
         independent = broken * single[:, None] * np.ones((1, 2))
         all_present = (1 - broken) * presence_by_gap * agreement

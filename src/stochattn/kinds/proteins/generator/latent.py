@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike
-from ...._backend.checks import count, positive
+from ...._backend.checks import check_count, check_positive
 from ....core.mixture import pick
 from ...generator import Description, Generated
 from . import sequences as seq
@@ -30,7 +30,6 @@ from .sites import PROTEIN, DirichletMixture, SiteMixture, fit_sites
 SHARE, FACTORS, MIN_SIGNAL = 0.9, (1.0, 0.5, 0.25), 0.05
 """Share of the variance that components keep, factors of the bandwidth, and the least signal of a component. Smaller
 bandwidths are tried if draws are too far from stored sequences, as for a few clusters or near-copies."""
-# equivalent: more or fewer draws calibrate within the tolerance too
 MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS, TOLERANCE = 2**21, 2048, 256, 1e-3
 """Probabilities (draws · residues · sites) of the mixture, limits of its draws, errors of frequencies and identity."""
 DRAWS_PER_SEQUENCE, MAX_TABLE = 4, 2**24
@@ -93,7 +92,7 @@ class CalibratedLatent:
 
     def __post_init__(self) -> None:
         h = self.bandwidth
-        if h is not None and positive("bandwidth", h, "Leave it out for the default.") > 1:
+        if h is not None and check_positive("bandwidth", h, "Leave it out for the default.") > 1:
             raise ValueError(f"bandwidth must not exceed 1; got {h!r}. Leave it out for the default.")
 
     @cached_property
@@ -149,7 +148,7 @@ class CalibratedLatent:
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
-        codes, source = self.parameters.mixture.sample(count("n", n, at_least=0), rng)
+        codes, source = self.parameters.mixture.sample(check_count("n", n, at_least=0), rng)
         return Generated(codes, self.sequences.indices[source])
 
     def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
@@ -253,7 +252,7 @@ def _calibrate_bias(x: Array, gain: float, wanted: Array, weights: Array, bias: 
     for _ in range(MAX_ROUNDS):
         probabilities = _softmax(x, gain, bias, len(wanted))
         means = np.maximum(np.einsum("nl,nsl->sl", weights, probabilities), 1e-30)
-        if np.abs(means - wanted).max() < TOLERANCE:  # equivalent: no difference is exactly the tolerance
+        if np.abs(means - wanted).max() < TOLERANCE:
             break
         response = means - np.einsum("nl,nsl,nsl->sl", weights, probabilities, probabilities)
         step = np.log(wanted / means) * np.maximum(means * (1 - means) / np.maximum(response, 1e-30), 1.0)

@@ -81,7 +81,6 @@ class SequenceDraws:
         """Gaps of components m (n,) at uniforms (n, L); those of the chain are drawn until ties accept them."""
         gaps = self.gaps.sample(self.memory[m], by_chain, uniforms)
         conditioned = [tie for tie in self.ties if tie.touched]
-        # equivalent: without ties that are given, all gaps are accepted at once
         left = np.flatnonzero(by_chain) if conditioned else np.empty(0, dtype=np.intp)
         while len(left):
             chance = np.ones(len(left))
@@ -104,7 +103,7 @@ class SequenceDraws:
         left = np.arange(len(m))
         while len(left):
             odd = self.parity.odd(codes[left], self.ties)
-            left = left[odd & (symbols.random(len(left)) >= self.parity.acceptance)]  # equivalent: they are never equal
+            left = left[odd & (symbols.random(len(left)) >= self.parity.acceptance)]
             chains = left[by_chain[left]]
             uniforms = patterns.random((len(chains), len(self.fixed)), dtype=np.float32)
             gaps[chains] = self._gaps(m[chains], by_chain[chains], uniforms, patterns)
@@ -120,7 +119,7 @@ class SequenceDraws:
             first, uniform = symbols.random((2, n))
             complete = (~gaps[:, tie.tie.sites].any(1)).view(np.uint8)
             is_tied = first >= tie.broken[m, complete]
-            present[:, t] = is_tied & (uniform < tie.present[m, complete])  # equivalent: uniforms are never equal to it
+            present[:, t] = is_tied & (uniform < tie.present[m, complete])
             absent = np.flatnonzero(is_tied & ~present[:, t])
             for site, residue in zip(tie.tie.sites, tie.tie.residues, strict=True):  # skip the residue of the tie
                 of_residue = self.probabilities[m[absent], residue, site]

@@ -48,7 +48,7 @@ def nearest_identity(new: Array, stored: Array | None = None) -> tuple[Array, Ar
     references, L = new if stored is None else stored, new.shape[1]
     hot, gaps = one_hot(references, np.float32).T, (references == GAP).T.astype(np.float32)
     index, identity = np.empty(len(new), dtype=np.intp), np.empty(len(new))
-    size = max(BLOCK_ENTRIES // (L * GAP), 1)  # equivalent: only the size of the blocks changes
+    size = max(BLOCK_ENTRIES // (L * GAP), 1)
     for begin in range(0, len(new), size):
         block = new[begin : begin + size]
         rows = np.arange(len(block))
@@ -144,7 +144,7 @@ def relative_substitution_rates(sequences: WeightedSequences) -> Array:
     by_chance = ((sites.mixed * f * f).sum(1) - np.square((sites.mixed * f).sum(1))).sum()
     real = math.sqrt(max(1 - by_chance / variance, 0.0)) if variance > 0 else 0.0
     excess = np.maximum((f * f).sum() - mean - real * (agreement - mean), 0.0)
-    return excess * (BY_MEMORY / ((w @ excess) or 1.0))  # equivalent: where the mean is zero, all of them are
+    return excess * (BY_MEMORY / ((w @ excess) or 1.0))
 
 
 def draw_symbols(probabilities: Array, uniforms: Array) -> Array:

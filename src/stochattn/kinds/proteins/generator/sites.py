@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ....core.neighbors import evenly
+from ....core.neighbors import spaced_indices
 from .sequences import GAP, WeightedSequences
 
 # fmt: off
@@ -162,7 +162,6 @@ class Sites(NamedTuple):
         share = np.where(left > TINY, (theta + removed.sum(1)) / np.maximum(totals + theta, TINY), 1.0)
         # At least as if one residue at all sites of all sequences were another.
         share = np.maximum(share, 1 / (1 + totals.sum()))
-        # equivalent: TINY stands for nothing at all, and no count comes near it
         remaining = (self.counts - removed) / np.maximum(left, TINY)[:, None]
         frequencies = np.where(left[:, None] > TINY, remaining, self.pseudo)
         return SiteMixture(frequencies, self.pseudo, share)
@@ -183,7 +182,7 @@ class _LeftOutResidues(NamedTuple):
     def of(cls, sequences: WeightedSequences, prior: DirichletMixture) -> _LeftOutResidues:
         """Up to MAX_LEFT_OUT sequences, evenly spaced."""
         f, squares, parts = residue_frequencies(sequences, prior.n_letters), np.square(sequences.weights).sum(), []
-        for k in evenly(len(sequences.codes), MAX_LEFT_OUT):
+        for k in spaced_indices(len(sequences.codes), MAX_LEFT_OUT):
             row, w = sequences.codes[k], sequences.weights[k]
             positions = np.flatnonzero(row != GAP)
             cells, remaining, size = (positions, row[positions]), f.copy(), (1 - w) ** 2 / (squares - w**2)
