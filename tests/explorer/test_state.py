@@ -249,7 +249,7 @@ def weighted(synth):
 def test_shapes_are_not_found_again_for_other_weights_and_scales(tmp_path, monkeypatch):
     fitted = sa.fit(made_items.write_pictures(tmp_path / "large", 6, 16))
     fitted.describe()
-    fitted.generator.model._laws_of(np.arange(12))
+    fitted.generator.model._find_distributions(np.arange(12))
     changes = {
         "scale": lambda one: one.with_generator("deformations", scale=0.5),
         "weights": weighted,
@@ -334,7 +334,7 @@ def test_other_weights_on_a_page_share_the_first_fit(inputs, tmp_path, kind, gen
     settings = replace(first, ratios=tuple(WEIGHTS.items()))
     fitted = explorer.synthesizer(first).generator
     shared = explorer.synthesizer(settings).generator
-    name = {"signals": "computed", "image": "known", "table": "embedding"}[kind]
+    name = {"signals": "computed", "image": "computed", "table": "embedding"}[kind]
     own = {"signals": "distributions", "image": "model", "table": "embedding"}[kind]
     assert getattr(shared, name) is getattr(fitted, own)
     names = {}

@@ -42,9 +42,9 @@ def test_a_rectangle_is_as_in_the_picture_that_was_chosen():
     assert values == {((0, 2), (0, 5)): "a (3)"}
     observed = synth.codec.condition(values).observation.levels[:2] * 255
     assert observed == pytest.approx(pictures[2, :2])
-    with pytest.raises(InputError, match=r"no stored picture has the id 'a \(2\)'"):
+    with pytest.raises(InputError, match=r"no stored image has the id 'a \(2\)'"):
         synth.kind.parse_condition(synth.codec, ["1:2,1:5=a (2)"])
-    with pytest.raises(InputError, match=r"no stored picture has the id 'd'"):
+    with pytest.raises(InputError, match=r"no stored image has the id 'd'"):
         synth.condition({((0, 2), (0, 5)): "d"})
 
 

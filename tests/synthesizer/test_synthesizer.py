@@ -105,8 +105,8 @@ def test_prices_in_a_frame_become_log_returns(tmp_path):
         ("MKV LLA", "does not exist"),
         ([], "at least two"),
         (["MKV", "MK"], "lengths from 2 to 3"),
-        (["", ""], "all empty"),
-        (["MKVAAA", "MKVAAA"], "all alike"),
+        (["", ""], "are empty"),
+        (["MKVAAA", "MKVAAA"], "are equal"),
     ],
 )
 def test_bad_sequences(sequences, message):

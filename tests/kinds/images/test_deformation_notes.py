@@ -12,7 +12,7 @@ from test_deformations import rings
 import stochattn as sa
 from stochattn.kinds.images.generator import deformations
 from stochattn.kinds.images.generator import deformations as deformation_generator
-from stochattn.kinds.images.generator.comparison import feature_rows, find_neighbors, without_light
+from stochattn.kinds.images.generator.comparison import feature_rows, find_neighbors, remove_light
 from stochattn.kinds.images.generator.deformations import DeformationGenerator, Deformations, Vary, _are_near_copies
 from stochattn.kinds.images.generator.registration import _bilinear
 from stochattn.kinds.images.generator.window_attention import are_photographs
@@ -53,11 +53,11 @@ def test_the_share_of_neighbours_is_that_of_the_others_in_a_class():
 
 def test_no_more_laws_are_kept_than_there_is_room_for(monkeypatch):
     model = Deformations(rings(12, 10), scale=1.0)
-    size = model._found.laws[0].deviations.nbytes
-    monkeypatch.setattr(deformations, "MAX_LAW_BYTES", 3 * size)
-    model._found.laws = {}
-    model._laws_of(np.arange(12))
-    assert list(model._found.laws) == [9, 10, 11]
+    size = model._cache.by_image[0].deviations.nbytes
+    monkeypatch.setattr(deformations, "MAX_DISTRIBUTION_BYTES", 3 * size)
+    model._cache.by_image = {}
+    model._find_distributions(np.arange(12))
+    assert list(model._cache.by_image) == [9, 10, 11]
 
 
 @pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
@@ -86,7 +86,7 @@ def test_shapes_are_compared_without_light_and_levels_with_it():
     assert are_photographs(lit[..., None])
     models = [Deformations(lit, scale=1.0, vary=vary) for vary in (Vary.SHAPES, Vary.LEVELS)]
     rows = models[0]._registration.images, lit
-    assert np.corrcoef(without_light(lit[..., None]).mean(1).ravel(), rows[0].mean(1).ravel())[0, 1] > 0.99
+    assert np.corrcoef(remove_light(lit[..., None]).mean(1).ravel(), rows[0].mean(1).ravel())[0, 1] > 0.99
     found = [np.array(model._neighbors) for model in models]
     for own, seen in zip(found, rows, strict=True):
         assert (own == np.array(find_neighbors(seen.reshape(40, -1), np.zeros(40, int)))).all()
@@ -96,7 +96,7 @@ def test_shapes_are_compared_without_light_and_levels_with_it():
 def test_a_weaker_light_does_not_change_what_photographs_are_compared_by():
     lit = lit_faces(4)[..., None]
     assert are_photographs(lit / 4)
-    assert np.allclose(without_light(lit / 4), without_light(lit), atol=1e-4)
+    assert np.allclose(remove_light(lit / 4), remove_light(lit), atol=1e-4)
 
 
 def test_a_module_that_returns_one_number_for_a_image_is_an_error_in_words():

@@ -11,21 +11,21 @@ from stochattn._backend.random import Purpose
 from stochattn.core.neighbors import nearest_distances
 from stochattn.evaluation import held_out_metrics
 from stochattn.kinds.images.generator import deformations, registration
-from stochattn.kinds.images.generator.comparison import without_light
+from stochattn.kinds.images.generator.comparison import remove_light
 from stochattn.kinds.images.generator.deformations import (
     Deformations,
     LocalImageDistribution,
     ScaleRule,
     Vary,
-    fields_of,
+    draw_fields,
 )
 from stochattn.kinds.images.generator.registration import (
     Registration,
     SplineImages,
-    blurred,
-    enlarged,
-    resized,
-    with_levels_of,
+    blur,
+    resample_fields,
+    resize,
+    restore_values,
 )
 from stochattn.kinds.images.generator.window_attention import are_photographs
 
@@ -81,27 +81,27 @@ def test_large_images_are_registered_at_28_pixels_and_fields_enlarged():
     small, large = (Registration(rings(4, side)) for side in (28, 84))
     assert large.shape == (28, 28)
     pairs = np.array([0, 1]), np.array([2, 3])
-    field = enlarged(large.fields(*pairs), (84, 84))
+    field = resample_fields(large.fields(*pairs), (84, 84))
     assert field.shape == (2, 2, 84, 84)
-    reference = enlarged(small.fields(*pairs), (84, 84))
+    reference = resample_fields(small.fields(*pairs), (84, 84))
     assert np.abs(field - reference).mean() < 0.35 * np.abs(reference).mean()
     assert Registration(rings(4, 10)).shape == (28, 28)
     assert (
-        np.abs(enlarged(Registration(rings(4, 10)).fields(*pairs), (84, 84)) - reference).mean()
+        np.abs(resample_fields(Registration(rings(4, 10)).fields(*pairs), (84, 84)) - reference).mean()
         < 0.7 * np.abs(reference).mean()
     )
 
 
 def test_resized_and_blurred_images_keep_constants_and_means():
     x = np.random.default_rng(0).random((3, 30, 20))
-    assert resized(np.full((1, 30, 20), 2.0), (11, 9)) == pytest.approx(np.full((1, 11, 9), 2.0))
-    assert blurred(np.full((1, 30, 20), 2.0), 3.0) == pytest.approx(np.full((1, 30, 20), 2.0))
-    assert resized(x, (15, 10)).mean() == pytest.approx(x.mean(), rel=0.02)
-    assert (resized(x, (30, 20)) == x).all()
+    assert resize(np.full((1, 30, 20), 2.0), (11, 9)) == pytest.approx(np.full((1, 11, 9), 2.0))
+    assert blur(np.full((1, 30, 20), 2.0), 3.0) == pytest.approx(np.full((1, 30, 20), 2.0))
+    assert resize(x, (15, 10)).mean() == pytest.approx(x.mean(), rel=0.02)
+    assert (resize(x, (30, 20)) == x).all()
     spot = np.zeros((41, 41))
     spot[20, 20] = 1
     rows = np.arange(41) - 20
-    spread = blurred(spot, 2.5)
+    spread = blur(spot, 2.5)
     assert (spread.sum(1) * rows**2).sum() == pytest.approx(2.5**2, rel=0.01)
 
 
@@ -125,7 +125,7 @@ def test_splines_return_stored_pixels_exactly_and_places_between_them_as_scipy_d
 
 @pytest.mark.parametrize(("scale", "shrunk"), [(1.5, 1.0), (0.6, 0.2), (0.0, 0.0)])
 def test_fields_have_the_mean_and_the_covariance_of_the_local_law(model, scale, shrunk):
-    law = model._law(3)
+    law = model._fit_one(3)
     assert np.abs(law.deviations.mean(0)).max() < 1e-5
     probe, n = np.random.default_rng(0).standard_normal(law.mean.shape), 4000
     rng = np.random.default_rng(1)
@@ -137,7 +137,7 @@ def test_fields_have_the_mean_and_the_covariance_of_the_local_law(model, scale, 
 
 
 def test_a_law_has_the_image_itself_as_a_member(model):
-    law, others = model._law(3), model._neighbors[3]
+    law, others = model._fit_one(3), model._neighbors[3]
     fields = model._registration.fields(np.full(len(others), 3), others)
     assert law.mean == pytest.approx(fields.sum(0) / (len(others) + 1), abs=1e-5)
     assert law.deviations[-1] == pytest.approx(-law.mean, abs=1e-6)
@@ -208,16 +208,16 @@ def test_lines_stay_in_one_piece(model):
 
 
 def test_images_unlike_all_others_are_held_back(model):
-    spreads = np.array([law.spread for law in model._laws_of(np.arange(40))])
-    outlier, usual = int(spreads.argmax()), model._usual_spread
+    spreads = np.array([law.spread for law in model._find_distributions(np.arange(40))])
+    outlier, usual = int(spreads.argmax()), model._typical_spread
     assert spreads[outlier] > 1.05 * usual
-    law = model._law(outlier)
+    law = model._fit_one(outlier)
     rng = deformations.generator(9, Purpose.DRAW, 0)
     held_back = law.field(rng, 2.0, usual)
     free = law.field(deformations.generator(9, Purpose.DRAW, 0), 2.0, np.inf)
     assert held_back - law.mean == pytest.approx((free - law.mean) * usual / law.spread, abs=1e-5)
     moved = model._splines.at(np.array([outlier]), held_back[None])
-    expected = with_levels_of(moved, model.images[outlier][None])[..., 0]
+    expected = restore_values(moved, model.images[outlier][None])[..., 0]
     assert model.around(np.array([outlier]), 9, 2.0) == pytest.approx(expected, abs=1e-6)
 
 
@@ -231,9 +231,9 @@ def test_channels_move_together_and_photographs_are_compared_without_their_light
     photographs = 0.3 + 0.4 * light + 0.1 * gray
     photographs = photographs + 0.02 * np.random.default_rng(0).random(photographs.shape)
     assert are_photographs(photographs)
-    compared = without_light(photographs[..., None])
+    compared = remove_light(photographs[..., None])
     correlations = [
-        np.corrcoef(one.ravel(), blurred(other, 1.0).ravel())[0, 1] for one, other in zip(compared, gray, strict=True)
+        np.corrcoef(one.ravel(), blur(other, 1.0).ravel())[0, 1] for one, other in zip(compared, gray, strict=True)
     ]
     assert min(correlations) > 0.5
 
@@ -241,10 +241,10 @@ def test_channels_move_together_and_photographs_are_compared_without_their_light
 def test_draws_do_not_depend_on_how_many_there_are_nor_on_laws_that_were_kept(model, monkeypatch):
     new, source = model.draw(50, 4)
     assert (model.draw(7, 4)[0] == new[:7]).all()
-    monkeypatch.setattr(deformations, "MAX_LAW_BYTES", 1)
+    monkeypatch.setattr(deformations, "MAX_DISTRIBUTION_BYTES", 1)
     forgetful = Deformations(rings(40), labels=np.repeat(["a", "b"], 20), scale=model.scale)
     assert (forgetful.draw(50, 4)[0] == new).all()
-    assert len(forgetful._found.laws) == 1
+    assert len(forgetful._cache.by_image) == 1
     assert (forgetful.draw(50, 4)[1] == source).all()
     with pytest.raises(ValueError, match="n must be at least 1"):
         model.sample(0)
@@ -262,14 +262,14 @@ def test_tensors_give_the_same_images():
 def test_laws_of_tensors_are_drawn_together_as_one_by_one(model):
     """Laws of 19, 3 and 19 neighbours: weights of the second end in zeros."""
     torch = pytest.importorskip("torch")
-    arrays = [model._law(3), LocalImageDistribution.of(model._law(4).deviations[:3]), model._law(25)]
+    arrays = [model._fit_one(3), LocalImageDistribution.of(model._fit_one(4).deviations[:3]), model._fit_one(25)]
     tensors = [
         LocalImageDistribution(torch.tensor(law.mean), torch.tensor(law.deviations), law.spread) for law in arrays
     ]
     for scale, usual in ((0.6, np.inf), (1.5, 0.5 * arrays[0].spread)):
         rngs = [np.random.default_rng(i) for i in range(3)]
         one_by_one = [law.field(np.random.default_rng(i), scale, usual) for i, law in enumerate(arrays)]
-        assert fields_of(tensors, rngs, scale, usual).numpy() == pytest.approx(np.stack(one_by_one), abs=1e-5)
+        assert draw_fields(tensors, rngs, scale, usual).numpy() == pytest.approx(np.stack(one_by_one), abs=1e-5)
 
 
 @pytest.fixture(params=["tensors as if on a GPU", "cuda"])
@@ -330,7 +330,7 @@ def test_pairs_on_a_gpu_are_in_blocks_of_one_size(on_gpu, monkeypatch):
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="at least two"):
         Deformations(rings(1), scale=1.0)
-    with pytest.raises(ValueError, match="all alike"):
+    with pytest.raises(ValueError, match="are equal"):
         Deformations(np.ones((3, 8, 8)))
     with pytest.raises(ValueError, match="class of each of the 4 images; got shape \\(3,\\)"):
         Deformations(rings(4), labels=["a", "b", "c"])
@@ -378,7 +378,7 @@ def test_images_that_are_nearly_alike_get_the_least_scale():
 def test_levels_vary_where_images_do_not_differ_in_shape():
     levels = np.linspace(40, 200, 12).astype(np.uint8)
     synth = sa.fit(np.ones((12, 8, 8), np.uint8) * levels[:, None, None])
-    assert any("no shapes in common, so that levels vary; vary='shapes'" in note for note in synth.notes)
+    assert any("no shapes in common, so pixel values vary; vary='shapes'" in note for note in synth.notes)
     new = synth.sample(40, rng=0)
     assert np.ptp(new, axis=(1, 2)).max() <= 1
     assert len(set(new[:, 0, 0]) - set(levels.tolist())) > 10
@@ -397,7 +397,7 @@ def test_images_that_differ_in_more_than_shape_get_the_largest_scale():
     noise = np.random.default_rng(0).random((12, 16, 16))
     model = Deformations(0.2 * noise + rings(12, 16))
     assert (model.scale_rule, model.scale) == (ScaleRule.LARGEST, pytest.approx(1.4))
-    light = 40 * blurred(np.random.default_rng(1).standard_normal((65, 16, 16)), 4.0)
+    light = 40 * blur(np.random.default_rng(1).standard_normal((65, 16, 16)), 4.0)
     many = Deformations(light + rings(65, 16), vary=Vary.SHAPES)
     assert many.scale == pytest.approx(2.1 - 0.7 * 32 / 64)
 
@@ -509,7 +509,7 @@ def test_levels_of_conditions_are_whole_numbers(condition):
 def textures(K=60, side=16, seed=0):
     """Smooth noise around a level of its own, with a contrast of its own: (K, side, side, 3) float32."""
     rng = np.random.default_rng(seed)
-    noise = blurred(rng.standard_normal((K, 3, side, side)), 0.8)
+    noise = blur(rng.standard_normal((K, 3, side, side)), 0.8)
     contrast, level = rng.uniform(0.01, 0.6, (K, 1, 1, 1)), rng.uniform(0.2, 0.8, (K, 3, 1, 1))
     return np.clip(np.moveaxis(level + contrast * noise, 1, 3), 0, 1).astype(np.float32)
 
@@ -523,7 +523,7 @@ def test_moved_images_get_the_levels_of_another_image_in_their_own_order(library
     if library == "torch":
         torch = pytest.importorskip("torch")
         given = torch.tensor(moved), torch.tensor(images)
-    found = np.asarray(with_levels_of(*given))
+    found = np.asarray(restore_values(*given))
     for i in range(4):
         for c in range(3):
             pairs = dict(zip(sorted(moved[i, ..., c].ravel()), sorted(images[i, ..., c].ravel()), strict=True))
@@ -537,17 +537,17 @@ def test_lines_become_wider_where_a_image_has_more_bright_pixels():
     moved[0, 4, 4], image[0, :3, :3] = 1.0, 0.5
     expected = np.zeros((9, 9))
     expected[3:6, 3:6] = 0.5
-    assert (with_levels_of(moved, image)[0, ..., 0] == expected).all()
+    assert (restore_values(moved, image)[0, ..., 0] == expected).all()
     image[0, :5, :5] = 0.5  # more than there are pixels beside the line: the others stay as they are
-    assert (with_levels_of(moved, image)[0, ..., 0] == expected).all()
+    assert (restore_values(moved, image)[0, ..., 0] == expected).all()
 
 
 def test_new_images_have_nearly_the_levels_of_the_image_that_they_are_deformations_of(model):
     new, source = model.draw(30, 2)
     stored, scale = model.images[..., 0], model.scale
     moved = []
-    for i, law in enumerate(model._laws_of(source)):
-        field = law.field(deformations.generator(2, Purpose.DRAW, i), scale, model._usual_spread)
+    for i, law in enumerate(model._find_distributions(source)):
+        field = law.field(deformations.generator(2, Purpose.DRAW, i), scale, model._typical_spread)
         moved.append(model._splines.at(source[i : i + 1], field[None])[0, ..., 0])
     levels, before, of_source = (np.sort(x.reshape(30, -1), 1) for x in (new, np.array(moved), stored[source]))
     assert np.abs(levels - of_source).mean() < 0.25 * np.abs(before - of_source).mean()
@@ -601,7 +601,7 @@ def test_what_varies_is_an_option_that_is_saved_with_how_the_scale_was_found(tmp
     stored = np.rint(255 * textures(40)).astype(np.uint8)
     synth = sa.fit(stored)
     assert synth.describe().resolved["vary"] == "levels"
-    assert "stored images with other levels, as the nearest (32) differ" in synth.describe().summary
+    assert "stored images with other pixel values, as the nearest (32) differ" in synth.describe().summary
     synth.save(tmp_path / "one.synth")
     loaded = sa.load(tmp_path / "one.synth")
     assert loaded.describe().summary == synth.describe().summary

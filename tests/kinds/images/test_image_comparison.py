@@ -44,7 +44,7 @@ def test_the_rule_compares_distances_of_features():
         return (images * side[None, None, :, None]).sum((1, 2)) / images.sum((1, 2))
 
     model = Deformations(stored, features=place)
-    drawn = model.around(model.usual_sources, 0, model.scale, sa._backend.random.Purpose.RULE)[..., None]
+    drawn = model.around(model.typical_sources, 0, model.scale, sa._backend.random.Purpose.RULE)[..., None]
     rows = place(stored[..., None])
     medians = [np.median(nearest_distances(*given)) for given in ((place(drawn), rows), (rows,))]
     assert medians[0] <= medians[1]

@@ -23,7 +23,7 @@ from stochattn.kinds.images.kind import KIND
 from stochattn.kinds.images.writing import contact_sheet
 
 SETTINGS = Settings(seed=1, generator="hopfield", source="images", beta=8.0, version="0")
-PAPER = {"center": False, "variance": None, "whiten": False, "norm": "paper"}
+PAPER = {"centre": False, "variance": None, "whiten": False, "norm": "paper"}
 FORMATS = {format.name: format for format in KIND.formats}
 
 
@@ -292,9 +292,9 @@ def test_images_of_floats_are_scaled_by_their_range(tmp_path, top):
     save(np.eye(2, dtype=np.uint8), tmp_path / "b.png")
     codec = read(tmp_path)
     assert codec.stored[0].tolist() == [[0, 51], [153, 255]]
-    assert codec.notes == ("1 image has more than 256 levels, scaled to 0 to 255",)
+    assert codec.notes == ("1 image has more than 8 bits, scaled to 0 to 255",)
     save(levels - np.float32(0.5), tmp_path / "a.tif")
-    with pytest.raises(InputError, match=r"a\.tif cannot be read as an image \(levels outside 0 to 1\)"):
+    with pytest.raises(InputError, match=r"a\.tif cannot be read as an image \(pixel values outside 0 to 1\)"):
         read(tmp_path)
 
 
@@ -364,7 +364,7 @@ def test_levels_from_0_to_1_are_read_without_a_note():
     codec = codec_of(blobs() / 255.0)
     np.testing.assert_array_equal(codec.stored, blobs())
     assert codec.notes == ()
-    assert codec_of(np.array([[[0, 1]], [[1, 0]]])).notes == ("levels 0 and 1 were read as black and white",)
+    assert codec_of(np.array([[[0, 1]], [[1, 0]]])).notes == ("pixel values 0 and 1 were read as black and white",)
 
 
 def test_channel_first_colour_is_recognised():
@@ -378,7 +378,7 @@ def test_black_and_white_and_dark_levels_are_noted():
     assert "black and white" in codec.notes[0]
     sixteen = np.round(blobs() / blobs().max() * 16)
     assert codec_of(sixteen).notes == (
-        "the highest level is 16 of 255, so that images are dark; rescale them if this is wrong",
+        "the largest pixel value is 16 of 255, so images are dark; rescale them if this is wrong",
     )
 
 
@@ -399,7 +399,7 @@ def test_recognition(tmp_path):
     assert KIND.recognises(tmp_path / "images.npy")
     assert KIND.recognises(tmp_path / "any.npz")
     assert not KIND.recognises(tmp_path / "table.csv")
-    with pytest.raises(InputError, match=r"a\.JPG is one image, and at least two are needed: name the folder"):
+    with pytest.raises(InputError, match=r"a\.JPG is one \w+, and at least two are needed: name the folder"):
         KIND.recognises(tmp_path / "a.JPG")
     assert [KIND.accepts(np.zeros((2,) * axes)) for axes in (2, 3, 4, 5)] == [False, True, True, False]
     assert not KIND.accepts([[[1]]])
@@ -447,7 +447,7 @@ def bad_folder(kind: str, path: Path) -> Path:
         ("one", "holds one image"),
         ("truncated", "b.png cannot be read as an image"),
         ("corrupt", "b.png cannot be read as an image"),
-        ("text", "b.png cannot be read as an image (its content is in no format that is read)"),
+        ("text", "b.png cannot be read as an image (its format is not supported)"),
         ("zero", "b.png cannot be read as an image (the file is empty)"),
         ("bomb", "b.png has more than"),
         ("large", "b.png has more than"),
@@ -476,13 +476,13 @@ NAN[2, 3, 3] = np.nan
         ({"names": np.array(["a", "b"])}, "has no images (names (2,))"),
         ({}, "no array"),
         ({"images": NAN}, "image 3 has NaN"),
-        ({"images": blobs(4).astype(int) - 50}, "levels run from"),
-        ({"images": blobs(4) * 1e6}, "levels run from"),
+        ({"images": blobs(4).astype(int) - 50}, "values run from"),
+        ({"images": blobs(4) * 1e6}, "values run from"),
         ({"images": np.zeros((3, 0, 4))}, "has no pixel"),
         ({"images": np.zeros((3, 5, 5, 2))}, "no axis of 1, 3 or 4 channels"),
         ({"images": in_colour(30, 20, 20)[0]}, "one color image"),
         ({"images": blobs(1)}, "holds one image"),
-        ({"images": np.zeros((3, 4, 4), np.uint8)}, "all alike"),
+        ({"images": np.zeros((3, 4, 4), np.uint8)}, "are equal"),
     ],
 )
 def test_bad_arrays_are_named_in_one_line(tmp_path, arrays, words):
@@ -533,9 +533,9 @@ def test_bad_sizes(tmp_path, size):
 def test_bad_options_and_names():
     with pytest.raises(InputError, match="principal components"):
         hopfield(blobs(), centre=False).sample(1, rng=0)
-    with pytest.raises(InputError, match="ids must name each of the 20 images; got 3"):
+    with pytest.raises(InputError, match=r"ids must name each of the 20 \w+; got 3"):
         codec_of(blobs(), ids=["a", "b", "c"])
-    with pytest.raises(InputError, match="labels must name each of the 20 images; got 1"):
+    with pytest.raises(InputError, match=r"labels must name each of the 20 .*; got 1"):
         fit(blobs(), labels=["a"])
     black = np.concatenate([blobs(), np.zeros((1, 12, 10), np.uint8)])
     with pytest.raises(InputError, match="item 21 is all zeros"):
@@ -659,8 +659,8 @@ def test_rectangles_come_from_ids_images_and_arrays_of_their_own_shape():
         ("1,1=256", "0 to 255"),
         ("1,1=-1", "0 to 255"),
         ("1,1=nan", "0 to 255"),
-        ("1,1=1/2/3", "takes one level"),
-        ("1,1=bright", "takes one level"),
+        ("1,1=1/2/3", "takes one value"),
+        ("1,1=bright", "takes one value"),
         ("1,1", "not understood"),
         ("age=4", "not understood"),
         ("1:2,1:2=a/11.pn", "did you mean a/11.png"),
@@ -686,8 +686,8 @@ def test_impossible_texts_are_named(text, words, generator):
         (((0, 2), (0, 11)), "1", r"column \(0, 11\) must lie"),
         ((0, 0), 256, "0 to 255"),
         ((0, 0), np.nan, "0 to 255"),
-        ((0, 0), (1, 2, 3), "takes one level"),
-        ((0, 0), "bright", "takes one level"),
+        ((0, 0), (1, 2, 3), "takes one value"),
+        ((0, 0), "bright", "takes one value"),
         ("age", 4, r"must be \(row, column\)"),
         ((0, 1.5), 4, "a column must be a number or a pair"),
         (((0, 2), (0, 2)), "nowhere", "no stored image has the id 'nowhere'"),
@@ -740,9 +740,9 @@ def test_conditions_that_contradict_each_other_or_every_image():
     everything = {(r, c): ((r + 1) * (c + 1) * 37) % 256 for r in range(1, 12) for c in range(10)}
     with pytest.raises(InputError, match=r"vary in 19 directions\. Condition on fewer"):
         synth.condition(everything).sample(1, rng=0)
-    with pytest.raises(InputError, match="takes a level such as 128, or three"):
+    with pytest.raises(InputError, match="takes a value such as 128, or three"):
         conditioned(hopfield(in_colour()), "1,1=1/2")
-    with pytest.raises(InputError, match="takes a level such as 128, or three"):
+    with pytest.raises(InputError, match="takes a value such as 128, or three"):
         hopfield(in_colour()).condition({(0, 0): (1, 2)})
     too_many = hopfield(blobs(4, 40, 40), variance=None, whiten=False)
     with pytest.raises(InputError, match="at most 1,000 can be met without principal components"):
@@ -862,12 +862,12 @@ def test_warps_move_pixels_and_depend_on_seed_and_number_only():
 
 def test_images_within_the_smallest_window_are_drawn_by_hopfield():
     synth = fit(in_colour(6, 3, 2))
-    note = "images of 2x3 are too small for the generator 'deformations': 'hopfield' is used instead."
+    note = "pictures of 2x3 are too small for the generator 'deformations': 'hopfield' is used instead."
     for one in (synth, synth.condition({(0, 0): 77})):
         assert note in one.notes
         assert one.describe().name == "hopfield"
     np.testing.assert_array_equal(synth.sample(4, rng=0), hopfield(in_colour(6, 3, 2)).sample(4, rng=0))
-    with pytest.raises(InputError, match="warp=1 is for the generator 'patches', and images of 2x3 are too small"):
+    with pytest.raises(InputError, match=r"warp=1 is for the generator 'patches', and \w+ of 2x3 are too small"):
         fit(in_colour(6, 3, 2), warp=1).sample(1, rng=0)
     assert fit(in_colour(6, 3, 2), warp=0).sample(1, rng=0).shape == (1, 3, 2, 3)
 
@@ -912,7 +912,7 @@ def test_awkward_images_give_new_ones(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("one", "holds one image"), ("alike", "all alike"), ("nan", "image 3 has NaN")],
+    [("one", "holds one image"), ("alike", "are equal"), ("nan", "image 3 has NaN")],
 )
 def test_impossible_images_are_named_in_one_line(tmp_path, name, words):
     np.save(tmp_path / "in.npy", awkward(name))
@@ -1030,7 +1030,7 @@ def test_new_images_of_another_shape_are_rejected(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         KIND.read_new(codec, tmp_path / "none.npy")
     (tmp_path / "sheet.png").write_bytes(b"")
-    with pytest.raises(InputError, match=r"sheet\.png is one image, such as a contact sheet, .* a folder or an \.npz"):
+    with pytest.raises(InputError, match=r"sheet\.png is one \w+, such as a contact sheet, .* a folder or an \.npz"):
         KIND.read_new(codec, tmp_path / "sheet.png")
 
 

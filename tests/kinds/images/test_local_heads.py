@@ -24,7 +24,7 @@ from stochattn.kinds.images.generator.patches import (
     noise_levels,
     smallest_radius,
 )
-from stochattn.kinds.images.generator.window_attention import ImageMemories, attend_whole, attend_windows
+from stochattn.kinds.images.generator.window_attention import ImageMemories, attend_globally, attend_windows
 
 
 def blobs(K=30, size=12, channels=(), seed=0):
@@ -90,7 +90,7 @@ def test_a_window_over_everything_is_the_attention_of_a_bank():
     equal_norms = -(flat**2).sum(1) / (2 * sigma**2)  # turns exp(xi·m/σ²) into exp(−‖xi − m‖²/2σ²)
     expected = energy.attend(x.reshape(4, -1), MemoryBank(flat, equal_norms), 1 / sigma**2)
     np.testing.assert_allclose(
-        attend_whole(memories, x, sigma, 11, memories.half_norms(11)).reshape(4, -1), expected, atol=1e-12
+        attend_globally(memories, x, sigma, 11, memories.half_norms(11)).reshape(4, -1), expected, atol=1e-12
     )
     windows = attend_windows(memories, x, sigma, 11, memories.half_norms(11))
     np.testing.assert_allclose(windows.reshape(4, -1), expected, atol=1e-12)
@@ -193,7 +193,7 @@ def test_the_rule_stops_early_if_the_first_draws_are_conclusive(near, batches, m
 
     class Annealing:
         batch = 16
-        memories = SimpleNamespace(images=lambda x: x)
+        memories = SimpleNamespace(to_images=lambda x: x)
 
         def draw(self, first, seed, purpose):
             drawn.append(first)
@@ -407,7 +407,7 @@ def test_whole_numbers_become_float32_and_single_rows_work():
     ("arguments", "message"),
     [
         ({"images": np.zeros((4, 5))}, r"images must be \(K, H, W\)"),
-        ({"images": np.zeros((0, 5, 5))}, "none of them zero"),
+        ({"images": np.zeros((0, 5, 5))}, "without empty axes"),
         ({"images": np.full((2, 5, 5), np.nan)}, "images must be finite"),
         ({"images": blobs(3), "log_r": [0.0, 0.0]}, "one entry for each of the K=3"),
         ({"images": blobs(3), "log_r": np.full(3, -np.inf)}, "at least one memory"),

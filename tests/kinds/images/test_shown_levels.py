@@ -42,10 +42,10 @@ def test_only_a_small_range_is_stretched(darkest, brightest, shown):
 
 def test_levels_between_the_ends_are_in_proportion_and_others_are_cut_off():
     image = np.array([[8, 10, 11, 14], [15, 18, 20, 25]], np.uint8)
-    stretched = ShownLevels(10, 20).stretched(image)
+    stretched = ShownLevels(10, 20).stretch(image)
     assert stretched.dtype == np.uint8
     assert stretched.tolist() == [[0, 0, 26, 102], [128, 204, 255, 255]]
-    assert ShownLevels().stretched(image) is image
+    assert ShownLevels().stretch(image) is image
 
 
 def test_the_gallery_shows_digits_from_black_to_white():
@@ -57,7 +57,7 @@ def test_the_gallery_shows_digits_from_black_to_white():
     assert second.tolist() == np.rint(DIGITS[1] * (255 / 16)).astype(int).tolist()
     expected = np.minimum(2 * np.abs(first.astype(int) - second), 255)
     assert difference[..., 3].tolist() == expected.tolist()
-    about = "New, nearest stored, and where they differ. Levels 0 to 16 are shown as black to white."
+    about = "New, nearest stored, and where they differ. Pixel values 0 to 16 are shown as black to white."
     assert html.startswith(f'<p class="note">{about}</p>')
 
 

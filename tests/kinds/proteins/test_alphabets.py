@@ -7,8 +7,8 @@ import stochattn as sa
 from made_items import as_text, family, write_stockholm
 from stochattn.kinds import InputError
 from stochattn.kinds.proteins.generator.sequences import GAP
-from stochattn.kinds.proteins.reading import ALPHABETS, aligned
-from stochattn.kinds.proteins.sequences import CONSERVED, conserved_kept
+from stochattn.kinds.proteins.reading import ALPHABETS, parse_alignment
+from stochattn.kinds.proteins.sequences import CONSERVED, conserved_share
 
 
 def nucleotides(K=24, L=40, letters="ACGT"):
@@ -79,22 +79,22 @@ def test_an_alphabet_has_a_symbol_for_each_code_and_for_gaps():
     ids=["8 letters", "7 letters", "95 % nucleotides", "90 % nucleotides"],
 )
 def test_eight_letters_show_an_alphabet_if_95_percent_are_nucleotides(texts, name):
-    assert aligned(texts, None).alphabet == name
+    assert parse_alignment(texts, None).alphabet == name
 
 
 def test_a_sequence_of_nucleotides_among_proteins_is_named_if_it_has_20_letters():
     proteins = as_text(family(K=8, L=20))
     with pytest.raises(InputError, match="sequence 9 of sequences looks like DNA or RNA"):
-        aligned([*proteins, "ACGTACGTACGTACGTACGW"], None)  # 95 % of its letters are nucleotides
+        parse_alignment([*proteins, "ACGTACGTACGTACGTACGW"], None)  # 95 % of its letters are nucleotides
     for text in ("ACGTACGTACGTACGTACWW", "ACGTACGTACGTACGTACG-"):
-        assert aligned([*proteins, text], None).alphabet == "protein"
+        assert parse_alignment([*proteins, text], None).alphabet == "protein"
 
 
 def test_letters_beyond_the_alphabet_are_named():
-    assert aligned(["ACDEFGHIKX", "ACDEFGHIKL"], None).notes == (
+    assert parse_alignment(["ACDEFGHIKX", "ACDEFGHIKL"], None).notes == (
         "1 letter beyond the 20 amino acids was mapped: X as a gap.",
     )
-    notes = aligned(["ACGTACGW", "ACGTACGT"], "dna").notes
+    notes = parse_alignment(["ACGTACGW", "ACGTACGT"], "dna").notes
     assert notes == ("1 letter beyond the letters ACGT was mapped: W as a gap.",)
 
 
@@ -120,7 +120,7 @@ def test_conserved_sites_are_measured():
     new = codes.copy()
     new[:, 0], new[:5, 1] = GAP, 7
     # Column 0 has no residue any more; of columns 1 to 8, 5 + 1 of 160 residues are others.
-    assert conserved_kept(new, codes) == pytest.approx(1 - 6 / 160)
+    assert conserved_share(new, codes) == pytest.approx(1 - 6 / 160)
     synth = sa.fit(as_text(family(K=40, L=24)))
     measures = {one.name: one for one in synth.kind.measures.compare(synth.codec, synth.sample_items(50, 0)).measures}
     assert np.isnan(measures[CONSERVED].value)

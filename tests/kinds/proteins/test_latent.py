@@ -10,7 +10,7 @@ import pytest
 import stochattn
 from made_items import family
 from stochattn.kinds.proteins.generator import latent as module
-from stochattn.kinds.proteins.generator.latent import CalibratedLatent, _calibrated_bias, _components, sample_kernels
+from stochattn.kinds.proteins.generator.latent import CalibratedLatent, _calibrate_bias, _components, sample_kernels
 from stochattn.kinds.proteins.generator.sequences import (
     GAP,
     WeightedSequences,
@@ -237,7 +237,7 @@ def test_calibration_takes_steps_as_long_as_the_response_asks_for(monkeypatch):
     x, wanted = rng.normal(size=(400, 21 * 3)).astype(np.float32), rng.dirichlet(np.ones(21), 3).T
     guess = np.log(wanted).ravel().astype(np.float32)
     monkeypatch.setattr(module, "MAX_ROUNDS", 6)  # steps of log(wanted/mean) alone would need 16
-    _, found = _calibrated_bias(x, 6.0, wanted, np.full((400, 3), 1 / 400, np.float32), guess)
+    _, found = _calibrate_bias(x, 6.0, wanted, np.full((400, 3), 1 / 400, np.float32), guess)
     np.testing.assert_allclose(found.mean(0), wanted, atol=1e-3)
 
 

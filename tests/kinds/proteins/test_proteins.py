@@ -24,11 +24,11 @@ from stochattn.kinds.proteins.kind import KIND, ProteinEmbedding
 from stochattn.kinds.proteins.reading import (
     LETTERS,
     build_profile,
-    parsed_profile,
-    passed,
+    parse_profile,
     read_alignment,
     read_profile,
     score,
+    share_of_members,
 )
 
 CODES = family()
@@ -209,7 +209,7 @@ def test_files_and_texts_are_recognised(tmp_path):
         (">a\nACGTACGTACGT\n>b\nACGUACGTACGA\n", "mixes DNA and RNA"),
         (">a\n-----\n>b\n-----\n", "only gaps"),
         (">a\nACDEFGHIKL\n", "at least two sequences"),
-        (">a\nACDEFGHIKL\n>b\nACDEFGHIKL\n", "all alike"),
+        (">a\nACDEFGHIKL\n>b\nACDEFGHIKL\n", "are equal"),
         ("# STOCKHOLM 1.0\ns1 ACDEFG\ns2 ACD\n//\n", "cannot be read as an alignment"),
         ("\x00\x01\x02\x93" * 50, "is a binary file"),
     ],
@@ -227,8 +227,8 @@ def test_bad_files_give_one_line(tmp_path, content, message):
     ("texts", "message"),
     [
         (["MKV", "MK"], "lengths from 2 to 3"),
-        (["", ""], "all empty"),
-        (["MKVAAA", "MKVAAA"], "all alike"),
+        (["", ""], "are empty"),
+        (["MKVAAA", "MKVAAA"], "are equal"),
         (["MKVAAA"], "at least two sequences are needed, and there is one; add others"),
         (["MKVAAA", "MKVA--"], "at least two sequences are needed, and 1 of 2 have at most 30% gaps; raise"),
     ],
@@ -569,11 +569,11 @@ def test_e_values_are_for_a_database_of_n():
 
 def test_profiles_pass_the_family_and_reject_noise():
     profile = build_profile(CODES)
-    assert passed(score(CODES, profile, 30)[1]) > 0.9
+    assert share_of_members(score(CODES, profile, 30)[1]) > 0.9
     noise = np.random.default_rng(0).integers(0, 20, (30, 24)).astype(np.uint8)
     bits, evalues = score(noise, profile, 30)
     assert (evalues < 0.01).mean() < 0.1
-    assert passed(score(np.full((2, 24), GAP, dtype=np.uint8), profile, 2)[1]) == 0
+    assert share_of_members(score(np.full((2, 24), GAP, dtype=np.uint8), profile, 2)[1]) == 0
     assert len(bits) == 30
 
 
@@ -590,8 +590,8 @@ def test_annotations_are_identity_and_requested_scores(tmp_path):
     with (tmp_path / "half.hmm").open("wb") as file:
         build_profile(CODES[:15]).write(file)
     by_file = whole(hmm=str(tmp_path / "half.hmm")).codec
-    _, extra = KIND.measures.annotate(by_file, CODES[:4], 100)
-    bits, evalues = score(CODES[:4], parsed_profile(read_profile(tmp_path / "half.hmm")), 100)
+    _, extra = KIND.annotate(by_file, CODES[:4], 100)
+    bits, evalues = score(CODES[:4], parse_profile(read_profile(tmp_path / "half.hmm")), 100)
     np.testing.assert_array_equal(extra["score"], bits)
     assert not np.array_equal(extra["score"], score(CODES[:4], build_profile(CODES), 100)[0])
     (tmp_path / "bad.hmm").write_text("nothing")

@@ -9,7 +9,7 @@ from made_items import family
 from stochattn.kinds.proteins.generator import conditions as sequence_conditions
 from stochattn.kinds.proteins.generator.conditions import ConditionedSequences
 from stochattn.kinds.proteins.generator.conserved import Tie
-from stochattn.kinds.proteins.generator.gaps import GapLaw
+from stochattn.kinds.proteins.generator.gaps import GapDistribution
 from stochattn.kinds.proteins.generator.latent import CalibratedLatent
 from stochattn.kinds.proteins.generator.mixture import SequenceMixture
 from stochattn.kinds.proteins.generator.sequences import GAP, WeightedSequences
@@ -45,9 +45,9 @@ def law(ties=TIES, most=None, never=()):
     table = rng.dirichlet(np.ones(LETTERS), (6, L)).transpose(0, 2, 1).astype(np.float32)
     table[list(never), 1, 0] = 0.0
     table /= table.sum(1, keepdims=True)
-    gaps = GapLaw.fit(WeightedSequences.of(STORED), np.zeros(L, dtype=bool))
+    gaps = GapDistribution.fit(WeightedSequences.of(STORED), np.zeros(L, dtype=bool))
     found = SequenceMixture(np.array([0, 1, 2, 3, 4, 0]), table, gaps, ties, broken=0.1)
-    return found if most is None else found.with_odd_share(1, most)
+    return found if most is None else found.limit_odd_share(1, most)
 
 
 THREE = (Tie(np.array([0, 3, 5]), np.array([1, 1, 2])),)

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from stochattn.kinds.proteins.generator.conserved import Tie, find_ties, held_columns, hold, loss
-from stochattn.kinds.proteins.generator.gaps import GapLaw
+from stochattn.kinds.proteins.generator.conserved import Tie, find_invariant_columns, find_ties, limit_changes, loss
+from stochattn.kinds.proteins.generator.gaps import GapDistribution
 from stochattn.kinds.proteins.generator.latent import CalibratedLatent
 from stochattn.kinds.proteins.generator.mixture import SequenceMixture
 from stochattn.kinds.proteins.generator.sequences import GAP, WeightedSequences
@@ -21,7 +21,7 @@ ALL = np.array(list(itertools.product([0, 1, 2, 3, GAP], repeat=3)), dtype=np.ui
 def law(**options):
     rng = np.random.default_rng(3)
     table = rng.dirichlet(np.ones(LETTERS), (7, 3)).transpose(0, 2, 1).astype(np.float32)
-    gaps = GapLaw.fit(WeightedSequences.of(STORED), np.zeros(3, dtype=bool))
+    gaps = GapDistribution.fit(WeightedSequences.of(STORED), np.zeros(3, dtype=bool))
     return SequenceMixture(np.array([0, 1, 2, 3, 4, 0, 1]), table, gaps, **options)
 
 
@@ -33,7 +33,7 @@ PAIR = (Tie(np.array([0, 2]), np.array([1, 1])),)
 @pytest.mark.parametrize("most", [None, 0.1], ids=["any parity", "mostly even"])
 def test_the_density_is_that_of_the_draws(ties, most):
     model = law(ties=ties, broken=0.1)
-    model = model if most is None else model.with_odd_share(1, most)
+    model = model if most is None else model.limit_odd_share(1, most)
     chances = np.exp(model.log_density(ALL))
     assert chances.sum() == pytest.approx(1, abs=1e-5)
     n = 60_000
@@ -53,20 +53,20 @@ def test_the_density_is_that_of_the_draws(ties, most):
 
 @pytest.mark.parametrize("most", [1e-4, 0.02, 0.2])
 def test_without_gaps_the_share_of_odd_numbers_of_a_residue_is_the_one_asked_for(most):
-    no_gaps = GapLaw(np.zeros((1, 3), dtype=bool), np.zeros(3), np.zeros(3), 1e-12)
+    no_gaps = GapDistribution(np.zeros((1, 3), dtype=bool), np.zeros(3), np.zeros(3), 1e-12)
     table = np.random.default_rng(3).dirichlet(np.ones(LETTERS), (7, 3)).transpose(0, 2, 1).astype(np.float32)
     model = SequenceMixture(np.zeros(7, dtype=int), table, no_gaps, (), 0.1)
     whole = ALL[(ALL != GAP).all(1)]
     odd = (whole == 1).sum(1) % 2 == 1
     assert np.exp(model.log_density(whole))[odd].sum() > most
-    chances = np.exp(model.with_odd_share(1, most).log_density(whole))
+    chances = np.exp(model.limit_odd_share(1, most).log_density(whole))
     assert chances.sum() == pytest.approx(1, abs=1e-5)
     assert chances[odd].sum() == pytest.approx(most, rel=1e-4)
-    assert model.with_odd_share(1, 0.99) is model
+    assert model.limit_odd_share(1, 0.99) is model
 
 
 def test_the_first_draws_do_not_depend_on_how_many_are_drawn():
-    model = law(ties=TIES, broken=0.1).with_odd_share(1, 0.1)
+    model = law(ties=TIES, broken=0.1).limit_odd_share(1, 0.1)
     few, many = (model.sample(n, np.random.default_rng(1)) for n in (5, 3000))
     np.testing.assert_array_equal(few[0], many[0][:5])
     np.testing.assert_array_equal(few[1], many[1][:5])
@@ -79,14 +79,14 @@ def test_gap_patterns_are_a_law_and_keep_the_length_of_runs():
         begin = rng.integers(0, 30)
         row[begin : begin + 8] = True
     codes = np.where(gaps, GAP, 3).astype(np.uint8)
-    model = GapLaw.fit(WeightedSequences.of(codes), np.zeros(40, dtype=bool))
+    model = GapDistribution.fit(WeightedSequences.of(codes), np.zeros(40, dtype=bool))
     drawn = model.sample(np.arange(6000) % 30, rng.random(6000) < model.mixing, rng.random((6000, 40)))
     lengths = [
         pattern.sum() / (pattern & ~np.pad(pattern, ((0, 0), (1, 0)))[:, :-1]).sum() for pattern in (gaps, drawn)
     ]
     assert lengths[1] / lengths[0] == pytest.approx(1, abs=0.1)
     np.testing.assert_allclose(drawn.mean(0), model.probabilities.mean(0), atol=5 * 0.5 / np.sqrt(6000))
-    small = GapLaw.fit(WeightedSequences.of(STORED), np.zeros(3, dtype=bool))
+    small = GapDistribution.fit(WeightedSequences.of(STORED), np.zeros(3, dtype=bool))
     every = np.array(list(itertools.product([False, True], repeat=3)))
     np.testing.assert_allclose(np.exp(small.log_chain(every)).sum(), 1)
     np.testing.assert_array_equal(small.matches(PATTERNS), [[list(a) == list(b) for b in PATTERNS] for a in PATTERNS])
@@ -95,11 +95,11 @@ def test_gap_patterns_are_a_law_and_keep_the_length_of_runs():
 def test_held_columns_change_all_together_as_rarely_as_estimated():
     codes = np.tile(np.arange(10, dtype=np.uint8), (8, 1))
     codes[0, 9], codes[1, 8] = 3, GAP
-    held = held_columns(WeightedSequences.of(codes))
+    held = find_invariant_columns(WeightedSequences.of(codes))
     np.testing.assert_array_equal(held, [*range(9), -1])
     mixed = np.full((10, 20), 0.1 / 19)
     mixed[np.arange(10), np.arange(10)] = 0.9
-    kept = hold(mixed, held, 8)
+    kept = limit_changes(mixed, held, 8)
     np.testing.assert_allclose(kept.sum(1), 1)
     assert np.prod(kept[np.arange(9), np.arange(9)]) == pytest.approx(1 - loss(8))
     np.testing.assert_allclose(kept[9], mixed[9])
@@ -109,7 +109,7 @@ def test_columns_are_held_where_most_sequences_have_one_residue_and_no_other():
     columns = ["AAAAAAAAAA", "AAAAAA----", "AAAAA-----", "A---------", "----------", "CAAAAAAAAA", "CCCCCCCCCC"]
     codes = np.array([["AC-".index(letter) for letter in column] for column in columns]).T
     codes = np.where(codes == 2, GAP, codes).astype(np.uint8)
-    np.testing.assert_array_equal(held_columns(WeightedSequences.of(codes)), [0, 0, -1, -1, -1, -1, 1])
+    np.testing.assert_array_equal(find_invariant_columns(WeightedSequences.of(codes)), [0, 0, -1, -1, -1, -1, 1])
 
 
 def test_ties_are_residues_that_at_least_half_of_the_sequences_have_together():
@@ -165,7 +165,7 @@ def weighted_gaps(seed=4):
 def test_gaps_open_and_extend_as_often_as_they_do_at_each_site():
     gaps, sequences = weighted_gaps()
     held = np.arange(5) == 4
-    found = GapLaw.fit(sequences, held)
+    found = GapDistribution.fit(sequences, held)
     opening, extending = counted_rates(gaps, sequences.weights, sequences.effective_size)
     np.testing.assert_allclose(found.opening[:4], opening[:4])
     np.testing.assert_allclose(found.extending[:4], extending[:4])
@@ -197,7 +197,7 @@ def test_stored_and_chained_patterns_are_mixed_as_patterns_left_out_prefer(seed)
             before = gap
     grid = np.linspace(0.001, 0.5, 2000)
     likelihood = w @ np.log((1 - grid) * matches[:, None] + grid * chains[:, None])
-    found = GapLaw.fit(sequences, np.zeros(5, dtype=bool)).mixing
+    found = GapDistribution.fit(sequences, np.zeros(5, dtype=bool)).mixing
     assert found == pytest.approx(max(grid[likelihood.argmax()], loss(size)), abs=2e-3)
 
 
@@ -206,13 +206,13 @@ def test_held_columns_without_gaps_share_the_loss_and_never_more_than_half_of_th
     gaps = rng.random((12, 9)) < 0.4  # as good as all patterns differ
     gaps[:, :2] = False
     sequences = WeightedSequences.of(np.where(gaps, GAP, 3).astype(np.uint8))
-    found = GapLaw.fit(sequences, np.arange(9) < 2)
+    found = GapDistribution.fit(sequences, np.arange(9) < 2)
     np.testing.assert_allclose(found.opening[:2], loss(12) / 2)
     assert found.mixing == 0.5
     opening, _ = counted_rates(gaps, sequences.weights, 12)
     assert opening[0] > loss(12) / 2
-    one = GapLaw.fit(sequences, np.arange(9) < 1)
+    one = GapDistribution.fit(sequences, np.arange(9) < 1)
     np.testing.assert_allclose(one.opening[:2], [min(opening[0], loss(12)), opening[1]])
     two = np.where((np.arange(9) % 2 == 1) & (np.arange(12) < 6)[:, None], GAP, 3)  # patterns that no chain explains
-    few = GapLaw.fit(WeightedSequences.of(two.astype(np.uint8)), np.zeros(9, dtype=bool))
+    few = GapDistribution.fit(WeightedSequences.of(two.astype(np.uint8)), np.zeros(9, dtype=bool))
     assert few.mixing == pytest.approx(loss(12))

@@ -34,7 +34,7 @@ def test_natural_pseudo_counts_agree_as_pairs_do():
         ((CODES, np.ones(3)), r"one number per sequence, \(20,\); got shape \(3,\)"),
         ((CODES, -np.ones(20)), "not negative; got -1"),
         ((CODES + 30,), "from 0 to 20"),
-        ((CODES.astype(float),), "whole numbers from 0 to 20; got float64"),
+        ((CODES.astype(float),), "integers from 0 to 20; got float64"),
         ((np.empty((0, 4), dtype=int),), "non-empty"),
     ],
 )

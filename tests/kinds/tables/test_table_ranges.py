@@ -270,7 +270,7 @@ def test_ranges_on_the_command_line_and_in_the_report_of_its_samples(tmp_path):
 )
 def test_kinds_without_ranges_say_what_they_take(inputs, kind, values, text, tmp_path):
     synth = sa.fit(inputs[kind])
-    with pytest.raises(InputError, match=r"such as|takes one level"):
+    with pytest.raises(InputError, match=r"such as|takes one value"):
         synth.condition(values)
     assert text in refused(
         "sample", inputs[kind], "--condition", text, "-o", tmp_path / "new.csv", "--format", synth.kind.formats[0].name

@@ -1,6 +1,6 @@
-"""New images: in files (a folder of PNG files, a contact sheet, an array), against stored ones, and on a page.
+"""Writes new images to files (PNG files, a contact sheet, an array), compares them with stored ones, and shows them.
 
-Levels of images that people look at, on a page or on a contact sheet. Files of new images keep their levels.
+On pages and contact sheets, images of few pixel values are stretched; files of new images keep their values.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from ..gallery import GalleryItems, stored_name
 from .codec import NEW_NAME, TABLE, ImageCodec
 
 WHITE = 255
-MIN_RANGE = 128  # stored images with fewer levels between the darkest and the brightest are hard to see
+MIN_RANGE = 128  # stored images are hard to see if the darkest and the brightest pixel value differ by less
 
 
 class ShownLevels(NamedTuple):
-    """The levels that are shown as black and as white."""
+    """The pixel values that are shown as black and as white."""
 
     low: int = 0
     high: int = WHITE
 
     @classmethod
     def of(cls, stored: Array) -> ShownLevels:
-        """The range of stored images if it is small, as that of digits with levels from 0 to 16; else all levels.
+        """The range of stored images if it is small, as for digits with values from 0 to 16; else 0 to 255.
 
-        One range for all images lets new ones be compared with stored ones.
+        All images share one range, so that new ones can be compared with stored ones.
         """
         low, high = int(stored.min()), int(stored.max())
         return cls(low, high) if 0 < high - low < MIN_RANGE else cls()
 
     @property
     def is_narrow(self) -> bool:
-        """Whether images are shown with other levels than they have."""
+        """Whether images are shown with other pixel values than they have."""
         return self != ShownLevels()
 
-    def stretched(self, images: Array) -> Array:
-        """Images (..., h, w[, 3]) of levels low … high, as levels 0 … 255; levels beyond them are black or white."""
+    def stretch(self, images: Array) -> Array:
+        """Images (..., h, w[, 3]) with values low … high as 0 … 255; values beyond them are black or white."""
         if not self.is_narrow:
             return images
         share = (images.astype(np.float32) - self.low) / (self.high - self.low)
@@ -59,23 +59,23 @@ class ShownLevels(NamedTuple):
 
 
 MAX_ON_SHEET = 100
-MIN_TILE, GAP = 64, 2  # on a contact sheet small images are enlarged, by whole factors up to this many pixels
-MAX_ENTRIES = 2**24  # of many images an evenly spaced subset of so many values is compared; copies among all
-MAX_CLASSES = 12  # shares of single classes are reported for no more classes than this
+MIN_TILE, GAP = 64, 2  # on a contact sheet, small images are enlarged by integer factors up to this many pixels
+MAX_ENTRIES = 2**24  # values of the evenly spaced images that are compared; copies are counted among all images
+MAX_CLASSES = 12  # shares of single classes are reported for at most this many classes
 MAX_SIDE = {2: 160, 3: 96}  # pixels of a gray and of a colored image on a page: noise does not compress
 TEXTURE = "texture difference"
 SQUARES, MIN_SQUARE = 8, 4  # squares along the shorter side, and their least side: fewer pixels have no texture
-BLANK = 0.05  # squares with less contrast than this share of that of a usual square, as a background, are left out
-MARK = (214, 110, 20)  # red, green and blue of what differs
+BLANK = 0.05  # squares whose contrast is below this share of the median, such as a background, are left out
+MARK = (214, 110, 20)  # the color of pixels that differ
 ROWS = {1: ("",), 2: ("top", "bottom"), 3: ("top", "", "bottom")}
 COLUMNS = {1: ("",), 2: ("left", "right"), 3: ("left", "", "right")}
 
 
 class FolderWriter:
-    """PNG files, and a table of the stored image nearest to each."""
+    """Writes PNG files, and a table of the stored image nearest to each."""
 
     def __init__(self, folder: Path, codec: ImageCodec, settings: Settings) -> None:
-        self._folder, self._codec, self._about = folder, codec, json.dumps(settings._asdict(), sort_keys=True)
+        self._folder, self._codec, self._settings = folder, codec, json.dumps(settings._asdict(), sort_keys=True)
         self._table = (folder / TABLE).open("w", encoding="utf-8", newline="")
         self._rows = csv.writer(RowLines(self._table), lineterminator=LINE_END)
 
@@ -86,7 +86,7 @@ class FolderWriter:
             self._rows.writerow(["number", *(["class"] if labels else []), "nearest", "novelty", *batch.extra])
         for i, image in enumerate(batch.items):
             number = batch.first + i + 1
-            (self._folder / NEW_NAME.format(number)).write_bytes(encode_png(image, self._about))
+            (self._folder / NEW_NAME.format(number)).write_bytes(encode_png(image, self._settings))
             label = [labels[source[i]]] if labels else []
             further = [f"{column[i]:.6g}" if column.dtype.kind == "f" else column[i] for column in batch.extra.values()]
             self._rows.writerow([number, *map(as_text, [*label, ids[nearest[i]]]), f"{novelty[i]:.6f}", *further])
@@ -96,11 +96,11 @@ class FolderWriter:
 
 
 class StreamWriter:
-    """One file: a contact sheet, .npy with the images alone, or .npz with what is nearest to them, and settings."""
+    """Writes one file: a contact sheet, .npy with the images alone, or .npz with their nearest images and settings."""
 
     def __init__(self, stream: BinaryIO, format: str, codec: ImageCodec, settings: Settings) -> None:
         self._stream, self._format, self._codec = stream, format, codec
-        self._about, self._batches = json.dumps(settings._asdict(), sort_keys=True), list[Batch]()
+        self._settings, self._batches = json.dumps(settings._asdict(), sort_keys=True), list[Batch]()
 
     def write(self, batch: Batch) -> None:
         if self._format != "sheet" or batch.first < MAX_ON_SHEET:
@@ -109,8 +109,8 @@ class StreamWriter:
     def close(self) -> None:
         images, buffer = np.concatenate([batch.items for batch in self._batches]), io.BytesIO()
         if self._format == "sheet":
-            shown = ShownLevels.of(self._codec.stored).stretched(images[:MAX_ON_SHEET])
-            buffer.write(encode_png(contact_sheet(shown), self._about))
+            shown = ShownLevels.of(self._codec.stored).stretch(images[:MAX_ON_SHEET])
+            buffer.write(encode_png(contact_sheet(shown), self._settings))
         elif self._format == "npy":
             np.save(buffer, images, allow_pickle=False)
         else:
@@ -120,12 +120,12 @@ class StreamWriter:
             arrays |= {"images": images, "novelty": novelty, "nearest": np.array(self._codec.ids)[nearest]}
             if self._codec.labels is not None:
                 arrays["labels"] = np.array(self._codec.labels)[source]
-            np.savez_compressed(buffer, **arrays, settings=np.array(self._about))  # type: ignore[arg-type]
+            np.savez_compressed(buffer, **arrays, settings=np.array(self._settings))  # type: ignore[arg-type]
         self._stream.write(buffer.getvalue())
 
 
 def contact_sheet(images: Array) -> Array:
-    """Images (n, h, w) or (n, h, w, 3) side by side on white, about as many across as down: (H, W[, 3])."""
+    """Images (n, h, w) or (n, h, w, 3) on a white grid with about as many columns as rows: (H, W[, 3])."""
     factor = max(1, MIN_TILE // max(images.shape[1:3]))
     columns = int(np.ceil(np.sqrt(len(images))))
     rows = -(-len(images) // columns)
@@ -139,56 +139,56 @@ def contact_sheet(images: Array) -> Array:
 
 
 def compare_images(codec: ImageCodec, items: Array) -> Comparison:
-    """Figures and regions of new images (n, h, w[, 3]) beside those of the stored ones."""
-    new, stored, labels = np.asarray(items), codec.stored, codec.labels
-    some = new[spaced_indices(len(new), max(MAX_ENTRIES // stored[0].size, 2))]
-    known = {image.tobytes() for image in stored}
-    copies = sum(image.tobytes() in known for image in new) / len(new)
-    brighter, edges = float(some.mean() - stored.mean()), _sharpness(stored)
-    measures = [Measure("mean level", brighter, 0.0, "How much brighter new images are, of 255 levels.")]
-    if len(some) > 1:
-        distance = frechet_diagonal(*(x.reshape(len(x), -1) / 255.0 for x in (some, stored)))
-        about = "Squared differences of each pixel's mean and standard deviation, levels from 0 to 1, summed."
-        measures.append(Measure("Fréchet distance of pixels", distance, 0.0, about))
+    """Measures of new images (n, h, w[, 3]) and of their regions against the stored ones."""
+    items, stored, labels = np.asarray(items), codec.stored, codec.labels
+    new = items[spaced_indices(len(items), max(MAX_ENTRIES // stored[0].size, 2))]
+    contents = {image.tobytes() for image in stored}
+    copies = sum(image.tobytes() in contents for image in items) / len(items)
+    brightness, edges = float(new.mean() - stored.mean()), _sharpness(stored)
+    measures = [Measure("mean level", brightness, 0.0, "How much brighter new images are, on the scale from 0 to 255.")]
+    if len(new) > 1:
+        distance = frechet_diagonal(*(x.reshape(len(x), -1) / 255.0 for x in (new, stored)))
+        meaning = "Sum of squared differences of the mean and the standard deviation of each pixel, from 0 to 1."
+        measures.append(Measure("Fréchet distance of pixels", distance, 0.0, meaning))
     if edges > 0:
-        about = "Mean difference of neighboring pixels, over that of stored ones: above 1 noisy, below 1 blurred."
-        measures.append(Measure("sharpness", _sharpness(some) / edges, 1.0, about))
-    if math.isfinite(texture := _texture_difference(some, stored)):
-        about = "How much more streaked, blurred or noisy small squares are, as a Kolmogorov distance from 0 to 1."
-        measures.append(Measure(TEXTURE, texture, 0.0, about))
-    about = "Share of new images that equal a stored one pixel by pixel."
-    measures.append(Measure("exact copies", copies, 0.0, about))
+        meaning = "Mean difference of neighboring pixels, over that of stored ones: above 1 noisy, below 1 blurred."
+        measures.append(Measure("sharpness", _sharpness(new) / edges, 1.0, meaning))
+    if math.isfinite(texture := _texture_difference(new, stored)):
+        meaning = "How much more streaked, blurred or noisy small squares are, as a Kolmogorov distance from 0 to 1."
+        measures.append(Measure(TEXTURE, texture, 0.0, meaning))
+    meaning = "Share of new images that equal a stored one pixel by pixel."
+    measures.append(Measure("exact copies", copies, 0.0, meaning))
     if labels is not None:  # the class of a new image is that of the nearest stored one
-        parts = slices(len(new), max(MAX_ENTRIES // new[0].size, 1))
-        near = np.concatenate([nearest_rows(codec.features(new[part]), codec.features(stored)) for part in parts])
+        parts = slices(len(items), max(MAX_ENTRIES // items[0].size, 1))
+        near = np.concatenate([nearest_rows(codec.features(items[part]), codec.features(stored)) for part in parts])
         of_stored, of_new = Counter(labels), Counter(labels[k] for k in near)
         shares = {name: (of_new[name] / len(near), of_stored[name] / len(labels)) for name in sorted(of_stored)}
-        difference = sum(abs(found - ideal) for found, ideal in shares.values()) / 2
-        about = "Share of new images that would have to change class to match."
-        measures.append(Measure("class shares", difference, 0.0, about))
-        about = "Share of new images whose nearest stored one has this class."
-        single = [Measure(f"class {name}", *share, about) for name, share in shares.items()]
-        measures += single if len(single) <= MAX_CLASSES else []
-    return Comparison(tuple(measures), tuple(_regions(some, stored)))
+        difference = sum(abs(share - ideal) for share, ideal in shares.values()) / 2
+        meaning = "Share of new images that would have to change class to match."
+        measures.append(Measure("class shares", difference, 0.0, meaning))
+        meaning = "Share of new images whose nearest stored one has this class."
+        by_class = [Measure(f"class {name}", *share, meaning) for name, share in shares.items()]
+        measures += by_class if len(by_class) <= MAX_CLASSES else []
+    return Comparison(tuple(measures), tuple(_compare_regions(new, stored)))
 
 
 def image_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
     """New images beside the stored ones nearest to them, as a part of a page; each pixel is a square."""
     levels, cards = ShownLevels.of(codec.stored), []
     for i, k in enumerate(shown.nearest):
-        pair = levels.stretched(shown.items[i]), levels.stretched(codec.stored[k])
+        pair = levels.stretch(shown.items[i]), levels.stretch(codec.stored[k])
         new = img(png(encode_png(pair[0])), f"new image {shown.numbers[i] + 1}")
         stored = img(png(encode_png(pair[1])), f"stored image {codec.ids[k]}")
-        both = [new, stored]
+        figures = [new, stored]
         if shown.with_differences:
-            both.append(img(png(_difference(*pair)), "where they differ", class_="heat"))
+            figures.append(img(png(_difference(*pair)), "where they differ", class_="heat"))
         novelty = f" · novelty {number(float(shown.novelty[i]), 2)} · beside "
         beside = stored_name(codec.ids, codec.labels, int(k))
         caption = tag("figcaption", tag("b", f"{shown.numbers[i] + 1:,}"), novelty, beside)
         cards.append(
             tag(
                 "div",
-                tag("figure", tag("div", *both, class_="two" if len(both) == 2 else "three"), caption),
+                tag("figure", tag("div", *figures, class_="two" if len(figures) == 2 else "three"), caption),
                 class_="item",
             )
         )
@@ -196,12 +196,12 @@ def image_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
     if shown.with_differences:
         about = "New, nearest stored, and where they differ."
     if levels.is_narrow:
-        about += f" Levels {levels.low} to {levels.high} are shown as black to white."
+        about += f" Pixel values {levels.low} to {levels.high} are shown as black to white."
     return join([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])
 
 
 def _difference(new: Array, stored: Array) -> bytes:
-    """A PNG file of how much two images (h, w[, 3]) differ: opaque where they differ by half of all levels."""
+    """A PNG file of how much two images (h, w[, 3]) differ: opaque where they differ by half of the range."""
     from PIL import Image
 
     gap = np.abs(new.astype(np.int16) - stored)
@@ -215,7 +215,7 @@ def _difference(new: Array, stored: Array) -> bytes:
 
 
 def image_statistics(codec: ImageCodec, items: Array) -> Array:
-    """Figures of each image as a whole: levels, steps between neighbors and their tails, steps at larger scales."""
+    """Statistics of each image: pixel values, steps between neighbors and their tails, steps at larger scales."""
     levels = np.asarray(items, dtype=np.float32)
     levels = levels.mean(3) if levels.ndim == 4 else levels
     flat = levels.reshape(len(levels), -1)
@@ -223,7 +223,7 @@ def image_statistics(codec: ImageCodec, items: Array) -> Array:
     scores = (flat - means[:, None]) / (spreads + 1)[:, None]
     figures, steps = [means, spreads, (scores**3).mean(1), (scores**4).mean(1)], []
     for axis in (1, 2):
-        for order in (1, 2):  # differences of neighbors, and of these: streaks and blur change either
+        for order in (1, 2):  # first and second differences, which streaks and blur change
             if levels.shape[axis] > order:
                 size = np.abs(np.diff(levels, order, axis=axis)).reshape(len(levels), -1)
                 steps.append(size.mean(1))
@@ -254,10 +254,10 @@ def _texture_difference(new: Array, stored: Array) -> float:
 
 
 def _texture(images: Array) -> tuple[Array, Array]:
-    """How streaked and how sharp the squares of images are: (m,) of each, for squares which are not blank.
+    """How streaked and how sharp the squares of images are: (m,) of each, for squares that are not blank.
 
-    In a streak, values differ in one direction only: it is the smaller over the larger of the mean differences down and
-    across. Blur removes second differences: they are divided by the first ones.
+    In a streak, values differ in one direction only: the first measure is the smaller over the larger of the mean
+    differences down and across. Blur removes second differences: the second is their ratio to first differences.
     """
     x = images.astype(np.float32).mean(3) if images.ndim == 4 else images.astype(np.float32)
     n, H, W = x.shape
@@ -278,8 +278,8 @@ def _texture(images: Array) -> tuple[Array, Array]:
     return np.minimum(*slopes)[seen] / np.maximum(*slopes)[seen], curvature[seen] / total[seen]
 
 
-def _regions(new: Array, stored: Array) -> list[Part]:
-    """Mean levels of the regions of a 3 x 3 grid; fewer where an image has fewer pixels."""
+def _compare_regions(new: Array, stored: Array) -> list[Part]:
+    """The distributions of mean values in the regions of a 3 x 3 grid, or fewer in images of fewer pixels."""
     from scipy.stats import ks_2samp
 
     down, across = (np.array_split(np.arange(side), min(3, side)) for side in stored.shape[1:3])
@@ -302,7 +302,7 @@ def _annotations(batches: list[Batch]) -> tuple[Array, Array, Array]:
 
 
 def encode_png(image: Array, about: str | None = None) -> bytes:
-    """A PNG file that carries the settings as a text; without settings, a small one for a page."""
+    """A PNG file with the settings as a text; without settings, a small one for a page."""
     from PIL import Image, PngImagePlugin
 
     shown, text, buffer = Image.fromarray(image), PngImagePlugin.PngInfo(), io.BytesIO()

@@ -1,4 +1,4 @@
-"""Protein families: aligned sequences, between the columns of their alignment and codes."""
+"""The codec of aligned sequences: between the columns of an alignment file and codes."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from .reading import (
     Alignment,
     Alphabet,
     Profile,
-    aligned,
     build_profile,
-    parsed_profile,
+    format_sequences,
+    parse_alignment,
+    parse_profile,
     read_profile,
-    texts,
 )
 
 
 @dataclass(frozen=True, eq=False)
 class ProteinCodec(Codec):
-    """Aligned sequences as codes (n, L): letters of the alphabet from 0, 20 for a gap. Items and arrays are the same.
+    """Aligned sequences as codes (n, L): letters of the alphabet from 0, 20 for a gap. Items are arrays.
 
-    Columns with few gaps are match columns, others insertions. Features and measures see match columns only.
+    Columns with few gaps are match columns, others insertions. Features and measures use match columns only.
     """
 
     stored: Array  # (K, L)
     ids: tuple[str, ...]
-    columns: Array  # (L,) indices of the columns of the file's alignment that are kept
+    columns: Array  # (L,) indices of the kept columns in the alignment of the file
     width: int  # number of columns of that alignment
     notes: tuple[str, ...] = ()
     scored: bool = False  # whether new sequences are scored by a profile HMM
-    profile_text: str | None = None  # that profile, as hmmbuild writes it; None for one of the stored sequences
-    insertions: tuple[int, ...] = ()  # positions, among the L kept ones, of insertions
-    alphabet: str = "protein"  # its name
+    profile_text: str | None = None  # the profile as hmmbuild writes it; None for a profile of the stored sequences
+    insertions: tuple[int, ...] = ()  # indices of insertions among the L kept columns
+    alphabet: str = "protein"  # a name in `ALPHABETS`
     names_nearest: bool = True  # whether headers of new sequences name the nearest stored one
 
     @classmethod
     def of(cls, source: str, alignment: Alignment, options: ProteinOptions) -> ProteinCodec:
-        """The codec of the columns, and then the sequences, with few gaps; `source` names the alignment in messages."""
+        """The codec of the sequences with few gaps in match columns; `source` names the alignment in messages."""
         limit, sequence_limit = options.max_column_gaps, options.max_sequence_gaps
         for name in ("max_column_gaps", "max_sequence_gaps"):
             if not 0 <= getattr(options, name) <= 1:
@@ -60,10 +60,10 @@ class ProteinCodec(Codec):
         kept = gap[:, match].mean(1) <= sequence_limit
         if kept.sum() < 2:
             few = f"{kept.sum()} of {len(kept)} have at most {sequence_limit:.0%} gaps; raise max_sequence_gaps, or"
-            found = "there is one;" if len(kept) == 1 else few
-            raise InputError(f"{source}: at least two sequences are needed, and {found} add others of the family.")
+            rule = "there is one;" if len(kept) == 1 else few
+            raise InputError(f"{source}: at least two sequences are needed, and {rule} add others of the family.")
         if (alignment.codes[kept][:, match] == alignment.codes[kept][:1, match]).all():
-            raise InputError(f"{source}: the sequences are all alike. Store different ones.")
+            raise InputError(f"{source}: all sequences are equal. Store different ones.")
         inserted = ~match & ~gap[kept].all(0)
         columns = np.flatnonzero(match | inserted)
         sparse, gapped = (f"with more than {share:.0%} gaps" for share in (limit, sequence_limit))
@@ -102,10 +102,10 @@ class ProteinCodec(Codec):
 
     @cached_property
     def match(self) -> Array:
-        """Which of the kept columns are match columns: (L,)."""
-        found = np.ones(len(self.columns), dtype=bool)
-        found[list(self.insertions)] = False
-        return found
+        """Which of the kept columns are match columns, (L,) booleans."""
+        mask = np.ones(len(self.columns), dtype=bool)
+        mask[list(self.insertions)] = False
+        return mask
 
     @property
     def letters(self) -> Alphabet:
@@ -115,13 +115,13 @@ class ProteinCodec(Codec):
     @cached_property
     def profile(self) -> Profile:
         text = self.profile_text
-        return build_profile(self.stored, self.alphabet) if text is None else parsed_profile(text)
+        return build_profile(self.stored, self.alphabet) if text is None else parse_profile(text)
 
     def encode(self, items: Array | Sequence[str]) -> Array:
-        """Sequences as codes (n, L): codes as they are, or texts as `to_user` gives them."""
+        """Sequences as codes (n, L), from codes or from strings such as `to_user` returns."""
         if len(items) and isinstance(items[0], str):
-            found = aligned(items, self.alphabet, varied=False)  # type: ignore[arg-type]
-            return self.in_kept_columns("items", found.codes)
+            alignment = parse_alignment(items, self.alphabet, varied=False)  # type: ignore[arg-type]
+            return self.select_columns("items", alignment.codes)
         return np.asarray(items, dtype=np.uint8)
 
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
@@ -131,8 +131,8 @@ class ProteinCodec(Codec):
         """Match columns of sequences as one-hot channels, with zeros for gaps: (n, 20 L)."""
         return one_hot(self.encode(items)[:, self.match])
 
-    def in_kept_columns(self, source: str, codes: Array) -> Array:
-        """Codes in the columns of the file's alignment, or in the kept ones, as codes (n, L) in the kept ones."""
+    def select_columns(self, source: str, codes: Array) -> Array:
+        """Codes (n, L) in the kept columns, from codes in these or in all columns of the alignment of the file."""
         if (n := codes.shape[1]) not in (self.width, len(self.columns)):
             raise InputError(f"{source} has {n} columns, and the stored alignment {self.width}: use the same.")
         return codes[:, self.columns] if n == self.width else codes
@@ -144,31 +144,31 @@ class ProteinCodec(Codec):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def to_user(self, items: Array) -> list[str]:
-        """Sequences as texts in the columns of the file's alignment; dropped columns are gaps."""
-        whole = np.full((len(items), self.width), GAP, dtype=np.uint8)
-        whole[:, self.columns] = items
-        return texts(whole, self.alphabet)
+        """Sequences as strings with the columns of the alignment of the file; dropped columns are gaps."""
+        codes = np.full((len(items), self.width), GAP, dtype=np.uint8)
+        codes[:, self.columns] = items
+        return format_sequences(codes, self.alphabet)
 
     def condition(self, values: Mapping[int | str, str]) -> Conditioned:
-        """Residues by column of the file's alignment, from 1: {12: "W"}, or "-"; codes by kept position."""
+        """Residues, or "-", by column of the alignment of the file, from 1: {12: "W"}."""
         observation: dict[int, int] = {}
         notes: list[str] = []
         for column, letter in values.items():
-            given, number = f"condition {condition_text(column, letter)}", str(column).strip()
+            name, number = f"condition {condition_text(column, letter)}", str(column).strip()
             if not number.isdecimal() or not isinstance(letter, str) or len(letter) != 1:
-                raise InputError(f'{given} must name a column and a residue, such as {{12: "W"}}.')
+                raise InputError(f'{name} must name a column and a residue, such as {{12: "W"}}.')
             if not 1 <= int(number) <= self.width:
-                raise InputError(f"{given}: the alignment has columns 1 to {self.width}. Name one of them.")
+                raise InputError(f"{name}: the alignment has columns 1 to {self.width}. Name one of them.")
             if int(number) - 1 not in self.columns:
-                raise InputError(f"{given}: no stored sequence has a residue in this column. Name another.")
+                raise InputError(f"{name}: no stored sequence has a residue in this column. Name another.")
             position = int(np.searchsorted(self.columns, int(number) - 1))
-            codes = {"-": GAP, **{one: code for code, one in enumerate(self.letters.letters)}}
+            codes = {"-": GAP, **{residue: code for code, residue in enumerate(self.letters.letters)}}
             if (symbol := letter.upper()) not in codes:
-                known = f"Choose one of {', '.join(self.letters.letters)}, or - for a gap"
-                raise InputError(f"{given}: the alphabet ({self.alphabet}) has no such letter. {known}.")
-            other = observation.setdefault(position, codes[symbol])
-            if other != codes[symbol]:
-                raise InputError(f"{given}: the column is conditioned on {str(self.letters.symbols[other])!r} already.")
+                choices = f"Choose one of {', '.join(self.letters.letters)}, or - for a gap"
+                raise InputError(f"{name}: the alphabet ({self.alphabet}) has no such letter. {choices}.")
+            before = observation.setdefault(position, codes[symbol])
+            if before != codes[symbol]:
+                raise InputError(f"{name}: the column is conditioned on {str(self.letters.symbols[before])!r} already.")
             if codes[symbol] not in self.stored[:, position]:
                 what = "a gap" if symbol == "-" else symbol
                 notes.append(f"no stored sequence has {what} in column {number}: draws extrapolate.")

@@ -1,6 +1,6 @@
-"""Alignments as codes, from texts and files (read by Easel), and profile hidden Markov models of them (HMMER).
+"""Reads alignments (by Easel) as codes, and builds and applies profile hidden Markov models of them (by HMMER).
 
-Alphabets of aligned sequences: proteins, DNA and RNA. A code below 20 is a letter of the alphabet, 20 is a gap.
+Alphabets are proteins, DNA and RNA. A code below 20 is a letter of the alphabet; 20 is a gap.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .generator.sequences import GAP
 from .generator.sites import NUCLEOTIDE, PROTEIN, DirichletMixture
 
 MIN_LETTERS, MIN_SHARE = 8, 0.95
-"""Letters that an alphabet is recognised by, and the share of them that must be nucleotides."""
-MIN_ROW = 20  # letters of a sequence whose own alphabet is looked at
+"""Least number of letters that show an alphabet, and least share of nucleotides among those of DNA or RNA."""
+MIN_ROW = 20  # least number of letters of a sequence whose alphabet is checked
 
 
 @dataclass(frozen=True)
 class Alphabet:
-    """Letters in the order of their codes, and what other letters are read as."""
+    """Letters in the order of their codes, and letters by which others are replaced."""
 
     name: str
     letters: str
@@ -48,15 +48,15 @@ class Alphabet:
 
 
 ALPHABETS = {
-    # "one of two" and rare residues are read as a likely one
+    # ambiguous and rare residues are read as a similar one
     "protein": Alphabet("protein", "ACDEFGHIKLMNPQRSTVWY", {"B": "D", "Z": "E", "J": "L", "U": "C", "O": "K"}, PROTEIN),
     "dna": Alphabet("dna", "ACGT", {}, NUCLEOTIDE),
     "rna": Alphabet("rna", "ACGU", {}, NUCLEOTIDE),
 }
 
 
-def recognised(source: str, rows: Array, wanted: str | None, varied: bool = True) -> Alphabet:
-    """The alphabet of texts, capital letters (n, width): the wanted one, or the one that the letters are of.
+def detect_alphabet(source: str, rows: Array, wanted: str | None, varied: bool = True) -> Alphabet:
+    """The alphabet of capital letters (n, width): the wanted one, or the one that the letters show.
 
     varied: whether there must be at least two letters
     """
@@ -67,14 +67,16 @@ def recognised(source: str, rows: Array, wanted: str | None, varied: bool = True
         (letter,) = letters
         raise InputError(f"{source} holds the letter {letter} only: sequences need at least two different letters.")
     if wanted is not None:
-        known = ALPHABETS[wanted]
-        share = sum(letters[one] for one in (*known.letters, *known.replacements, "N", "X")) / max(letters.total(), 1)
+        alphabet = ALPHABETS[wanted]
+        share = sum(letters[letter] for letter in (*alphabet.letters, *alphabet.replacements, "N", "X")) / max(
+            letters.total(), 1
+        )
         if letters and share < 0.5:
             raise InputError(
                 f"alphabet={wanted!r}: {1 - share:.0%} of the letters of {source} are others. Name another."
             )
-        return known
-    nucleotides = sum(letters[one] for one in "ACGTUN")
+        return alphabet
+    nucleotides = sum(letters[letter] for letter in "ACGTUN")
     if letters.total() < MIN_LETTERS or nucleotides < MIN_SHARE * letters.total():
         _require_one_alphabet(source, rows)
         return ALPHABETS["protein"]
@@ -86,32 +88,32 @@ def recognised(source: str, rows: Array, wanted: str | None, varied: bool = True
 def _require_one_alphabet(source: str, rows: Array) -> None:
     """InputError for proteins with a sequence of nucleotides among them."""
     is_letter = np.char.isalpha(rows)
-    own, nucleotides = is_letter.sum(1), np.isin(rows, list("ACGTUN")).sum(1)
-    strange = np.flatnonzero((own >= MIN_ROW) & (nucleotides >= MIN_SHARE * own))
-    if len(strange):
-        where = f"sequence {strange[0] + 1} of {source} looks like DNA or RNA, and others like proteins"
+    lengths, nucleotides = is_letter.sum(1), np.isin(rows, list("ACGTUN")).sum(1)
+    outliers = np.flatnonzero((lengths >= MIN_ROW) & (nucleotides >= MIN_SHARE * lengths))
+    if len(outliers):
+        where = f"sequence {outliers[0] + 1} of {source} looks like DNA or RNA, and others like proteins"
         raise InputError(f"{where}: leave it out, or name alphabet='protein'.")
 
 
 LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY"))  # the amino acids, whose codes are 0 … 19
 REMEDY = "Align them first: famsa sequences.fasta aligned.fasta, or mafft sequences.fasta > aligned.fasta."
-CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # characters that no text has
-MAX_EVALUE = 0.01  # below it, a sequence counts as a member of the family
+CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # characters of binary files
+MAX_EVALUE = 0.01  # sequences below it count as members of the family
 Profile: TypeAlias = Any  # a pyhmmer.plan7.HMM, which has no types
 
 
 class Alignment(NamedTuple):
-    """Sequences with their names."""
+    """Aligned sequences with their names."""
 
     names: tuple[str, ...]
     codes: Array  # (n, width), letters of the alphabet from 0 and 20 for gaps
     inserts: Array  # (width,) which columns are insert columns
-    notes: tuple[str, ...]  # what was mapped while reading, one line each
-    alphabet: str  # its name
+    notes: tuple[str, ...]  # on letters that were replaced
+    alphabet: str  # a name in `ALPHABETS`
 
 
 def require_pyhmmer() -> ModuleType:
-    """The module pyhmmer, loaded when it is first needed; InputError where it is not installed."""
+    """The module pyhmmer, imported when it is first needed; InputError if it is not installed."""
     try:
         return import_module("pyhmmer")
     except ImportError:
@@ -119,16 +121,16 @@ def require_pyhmmer() -> ModuleType:
         raise InputError(f"{rule}: use Linux, macOS or WSL.") from None
 
 
-def texts(codes: Array, alphabet: str = "protein") -> list[str]:
-    """Codes (n, L) as texts, with hyphens for gaps."""
+def format_sequences(codes: Array, alphabet: str = "protein") -> list[str]:
+    """Codes (n, L) as strings, with hyphens for gaps."""
     symbols = ALPHABETS[alphabet].symbols
     return list(np.ascontiguousarray(symbols[codes]).view(f"U{codes.shape[1]}").ravel().tolist())
 
 
 def read_alignment(path: Path, which: str | None = None, alphabet: str | None = None) -> Alignment:
-    """An alignment in any format that Easel knows, recognised by its content.
+    """An alignment in any format of Easel, detected from its content.
 
-    which: of several in a Stockholm file, by identifier, accession or number from 1; the first, with a note, by default
+    which: identifier, accession or number (from 1) of an alignment in a Stockholm file; None for the first, with a note
     """
     if not path.is_file():
         problem = "is a folder, not an alignment" if path.is_dir() else "does not exist"
@@ -138,20 +140,20 @@ def read_alignment(path: Path, which: str | None = None, alphabet: str | None = 
     hmmer = require_pyhmmer()
     raw = path.read_bytes()
     plain = raw.removeprefix(codecs.BOM_UTF8)
-    content = plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # Easel does not know lines that end in CR alone
-    if CONTROL.search(content):  # Easel ends the process
+    content = plain.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # Easel does not support lines that end in CR alone
+    if CONTROL.search(content):  # for which Easel would end the process
         raise InputError(f"{path} is a binary file, not text. Name an alignment in Stockholm, FASTA, A2M or Clustal.")
     _require_residues(path, content)
-    number, notes = _number_of(path, _names_of_alignments(content), which)
-    is_known = plain == raw and raw.count(b"\r") == raw.count(b"\r\n")  # whether Easel can read the file itself
+    number, notes = _choose_alignment(path, _list_alignments(content), which)
+    is_supported = plain == raw and raw.count(b"\r") == raw.count(b"\r\n")  # whether Easel can read the file itself
     try:
-        with hmmer.easel.MSAFile(path if is_known else io.BytesIO(content)) as file:
+        with hmmer.easel.MSAFile(path if is_supported else io.BytesIO(content)) as file:
             for _ in range(number):
                 read = file.read()
             names = tuple(name if isinstance(name, str) else name.decode() for name in read.names) if read else ()
     except (ValueError, OSError, EOFError, RuntimeError) as error:
         reason = str(error).removeprefix("Could not parse file: ").rstrip(".")
-        if different := _different_lengths(content) or ("has alen" in reason and reason):
+        if different := _find_different_length(content) or ("has alen" in reason and reason):
             problem = f"{path}: sequences must be aligned, all of one length; {different}. {REMEDY}"
         elif "consensus residues" in reason:
             rule = "each sequence must have as many capital letters and gaps (-) as the first"
@@ -163,44 +165,49 @@ def read_alignment(path: Path, which: str | None = None, alphabet: str | None = 
         raise InputError(problem) from None
     if read is None or not len(read.sequences):
         raise InputError(f"{path} holds no sequence: an alignment needs at least two.")
-    coded = _coded(str(path), names, read.alignment, alphabet)
+    coded = _encode(str(path), names, read.alignment, alphabet)
     return coded._replace(notes=(*notes, *coded.notes))
 
 
-def joined_alignments(parts: Sequence[Path], found: Sequence[Alignment]) -> Alignment:
-    """The sequences of several files, which must have the same columns, as one alignment."""
-    width = found[0].codes.shape[1]
-    for part, one in zip(parts, found, strict=True):
-        if one.codes.shape[1] != width:
-            rule = f"has {one.codes.shape[1]} columns, and {parts[0].name} has {width}"
+def join_alignments(parts: Sequence[Path], alignments: Sequence[Alignment]) -> Alignment:
+    """One alignment of the sequences of several files, which must have the same columns."""
+    width = alignments[0].codes.shape[1]
+    for part, alignment in zip(parts, alignments, strict=True):
+        if alignment.codes.shape[1] != width:
+            rule = f"has {alignment.codes.shape[1]} columns, and {parts[0].name} has {width}"
             raise InputError(f"{part} {rule}: sequences must be aligned, all of one length. {REMEDY}")
-        if one.alphabet != found[0].alphabet:
-            rule = f"is {one.alphabet}, and {parts[0].name} is {found[0].alphabet}: all parts must have one alphabet"
+        if alignment.alphabet != alignments[0].alphabet:
+            alphabets = f"is {alignment.alphabet}, and {parts[0].name} is {alignments[0].alphabet}"
+            rule = f"{alphabets}: all parts must have one alphabet"
             raise InputError(f"{part} {rule}. Name it with alphabet.")
-    names = tuple(name for one in found for name in one.names)
-    inserts = np.logical_and.reduce([one.inserts for one in found])  # a column that is one in all of them
-    notes = tuple(dict.fromkeys(note for one in found for note in one.notes))
-    return Alignment(names, np.concatenate([one.codes for one in found]), inserts, notes, found[0].alphabet)
+    names = tuple(name for alignment in alignments for name in alignment.names)
+    inserts = np.logical_and.reduce(
+        [alignment.inserts for alignment in alignments]
+    )  # columns that are insert columns in all files
+    notes = tuple(dict.fromkeys(note for alignment in alignments for note in alignment.notes))
+    return Alignment(
+        names, np.concatenate([alignment.codes for alignment in alignments]), inserts, notes, alignments[0].alphabet
+    )
 
 
-def _names_of_alignments(content: bytes) -> list[list[str]]:
-    """Identifier and accession of each alignment in a Stockholm file, as far as they have them; one of other files."""
+def _list_alignments(content: bytes) -> list[list[str]]:
+    """Identifier and accession of each alignment in a Stockholm file, if given; one empty list for other files."""
     if not content.lstrip().startswith(b"# STOCKHOLM"):
         return [[]]
     parts = [part for part in re.split(rb"(?m)^//[ \t\r]*$", content) if part.strip()]
-    found = (re.findall(rb"(?m)^#=GF[ \t]+(?:ID|AC)[ \t]+(\S+)", part) for part in parts)
-    return [[name.decode("utf-8", "backslashreplace") for name in names] for names in found]
+    matches = (re.findall(rb"(?m)^#=GF[ \t]+(?:ID|AC)[ \t]+(\S+)", part) for part in parts)
+    return [[name.decode("utf-8", "backslashreplace") for name in names] for names in matches]
 
 
-def _number_of(path: Path, names: list[list[str]], which: str | None) -> tuple[int, tuple[str, ...]]:
-    """The number, from 1, of the alignment that is meant, and a note where others were left out."""
-    shown = [f"{number} ({', '.join(known)})" if known else f"{number}" for number, known in enumerate(names, 1)]
+def _choose_alignment(path: Path, names: list[list[str]], which: str | None) -> tuple[int, tuple[str, ...]]:
+    """The number, from 1, of the chosen alignment, and a note if others were left out."""
+    shown = [f"{number} ({', '.join(ids)})" if ids else f"{number}" for number, ids in enumerate(names, 1)]
     if which is None:
-        others = f"the file holds {len(names):,} alignments, and only the first was read: {listed(shown, 5)}"
-        return 1, (f"{others}; alignment= chooses one.",) if len(names) > 1 else ()
+        rule = f"the file holds {len(names):,} alignments, and only the first was read: {listed(shown, 5)}"
+        return 1, (f"{rule}; alignment= chooses one.",) if len(names) > 1 else ()
     wanted = str(which).strip()
-    for number, known in enumerate(names, 1):
-        if wanted in known or wanted in [name.partition(".")[0] for name in known]:  # a version follows the dot
+    for number, ids in enumerate(names, 1):
+        if wanted in ids or wanted in [name.partition(".")[0] for name in ids]:  # a version follows the dot
             return number, ()
     if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
         return int(wanted), ()
@@ -208,14 +215,14 @@ def _number_of(path: Path, names: list[list[str]], which: str | None) -> tuple[i
 
 
 def _records(content: bytes) -> list[tuple[bytes, bytes]]:
-    """Names and residues of the records of FASTA and A2M; none of other formats."""
+    """Names and residues of the records of FASTA and A2M; empty for other formats."""
     content = content.lstrip()
     parts = [record.partition(b"\n") for record in content[1:].split(b"\n>")] if content.startswith(b">") else []
     return [(name.strip(), residues) for name, _, residues in parts]
 
 
 def _require_residues(path: Path, content: bytes) -> None:
-    """InputError for records of FASTA and A2M that Easel cannot read: empty, not named in UTF-8, or not ASCII."""
+    """InputError for records of FASTA and A2M that Easel cannot read: empty, not ASCII, or named not in UTF-8."""
     for number, (name, residues) in enumerate(_records(content), 1):
         shown = f"sequence {number} ({name.decode('utf-8', 'backslashreplace')})"
         try:
@@ -233,30 +240,30 @@ def _require_residues(path: Path, content: bytes) -> None:
             raise InputError(f"{path}, line {at}: {which} is not a residue. Write a hyphen for a gap, or remove it.")
 
 
-def _different_lengths(content: bytes) -> str | None:
-    """The first record of FASTA whose length is not that of the first, in words; Easel's own message may be empty."""
+def _find_different_length(content: bytes) -> str | None:
+    """A message on the first record of FASTA with another length than the first; that of Easel may be empty."""
     lengths = [(name, len(b"".join(residues.split()))) for name, residues in _records(content)]
     others = (f"{name.decode()} has {n} columns, and the first has {lengths[0][1]}" for name, n in lengths)
     return next((words for words, (_, n) in zip(others, lengths, strict=True) if n != lengths[0][1]), None)
 
 
-def aligned(
+def parse_alignment(
     sequences: Mapping[str, str] | Sequence[str], alphabet: str | None = None, varied: bool = True
 ) -> Alignment:
-    """An alignment from texts of one length, by their names or numbered from 1; see `recognised`."""
+    """An alignment of strings of one length, by name or numbered from 1; see `detect_alphabet`."""
     named = dict(sequences) if isinstance(sequences, Mapping) else {str(i + 1): s for i, s in enumerate(sequences)}
     lengths = sorted({len(text) for text in named.values()})
     if lengths in ([], [0]):
-        raise InputError("sequences must hold at least two texts of residues; they are all empty.")
+        raise InputError("sequences must hold at least two strings of residues; all are empty.")
     if len(lengths) > 1:
         raise InputError(f"sequences must be aligned; got lengths from {lengths[0]} to {lengths[-1]}. {REMEDY}")
-    return _coded("sequences", tuple(map(str, named)), list(named.values()), alphabet, varied)
+    return _encode("sequences", tuple(map(str, named)), list(named.values()), alphabet, varied)
 
 
-def _coded(
+def _encode(
     source: str, names: tuple[str, ...], rows: Sequence[str], wanted: str | None, varied: bool = True
 ) -> Alignment:
-    """Texts as codes. Insert columns are known by their case; letters beyond the alphabet are mapped and noted."""
+    """An alignment of strings. Insert columns are in lower case; letters beyond the alphabet are replaced and noted."""
     letters = np.array([list(row) for row in rows])
     upper, capital = np.char.isupper(letters).any(0), np.char.upper(letters)
     inserts = np.char.islower(letters).any(0) & ~upper & upper.any()  # case has no meaning where all is lower case
@@ -264,73 +271,79 @@ def _coded(
     used = Counter(capital[is_letter].tolist())
     if varied and not used:
         raise InputError(f"{source} holds only gaps: an alignment needs residues.")
-    alphabet, notes = recognised(source, capital, wanted, varied), []
-    known = np.array(list(alphabet.letters))
+    alphabet, notes = detect_alphabet(source, capital, wanted, varied), []
+    known_letters = np.array(list(alphabet.letters))
     if wanted is None and alphabet.name != "protein":
         notes.append(f"the sequences are read as {alphabet.name.upper()}; alphabet='protein' reads them as proteins.")
     if marks := sorted(set(capital[~is_letter].tolist()) - set("-._~ ")):
         n = np.isin(capital, marks).sum()
         what = "character that is not a letter was read as a gap", "characters that are not letters were read as gaps"
         notes.append(f"{with_count(n, *what)}: {' '.join(marks)}.")
-    if other := sorted(set(used) - set(known.tolist())):
-        mapped = ", ".join(f"{letter} as {alphabet.replacements.get(letter, 'a gap')}" for letter in other)
-        n = sum(used[letter] for letter in other)
+    if unknown := sorted(set(used) - set(known_letters.tolist())):
+        mapping = ", ".join(f"{letter} as {alphabet.replacements.get(letter, 'a gap')}" for letter in unknown)
+        n = sum(used[letter] for letter in unknown)
         which = "20 amino acids" if alphabet.name == "protein" else f"letters {alphabet.letters}"
         what = f"letter beyond the {which} was mapped", f"letters beyond the {which} were mapped"
-        notes.append(f"{with_count(n, *what)}: {mapped}.")
+        notes.append(f"{with_count(n, *what)}: {mapping}.")
     for letter, replacement in alphabet.replacements.items():
         capital[capital == letter] = replacement
-    codes = np.where(np.isin(capital, known), np.searchsorted(known, capital), GAP).astype(np.uint8)
+    codes = np.where(np.isin(capital, known_letters), np.searchsorted(known_letters, capital), GAP).astype(np.uint8)
     return Alignment(names, codes, inserts, tuple(notes), alphabet.name)
 
 
-def passed(evalues: Array) -> float:
+def share_of_members(evalues: Array) -> float:
     """Share of E-values (n,) below 0.01."""
     return float((evalues < MAX_EVALUE).mean())
 
 
 def build_profile(codes: Array, letters: str = "protein") -> Profile:
-    """The profile that HMMER builds from an alignment of codes (n, L) in the alphabet of that name."""
+    """The profile that HMMER builds from an alignment of codes (n, L); `letters` names the alphabet."""
     hmmer = require_pyhmmer()
     alphabet = getattr(hmmer.easel.Alphabet, "amino" if letters == "protein" else letters)()
-    named = ((f"{number}".encode(), text) for number, text in enumerate(texts(codes, letters), 1) if text.strip("-"))
+    named = (
+        (f"{number}".encode(), text)
+        for number, text in enumerate(format_sequences(codes, letters), 1)
+        if text.strip("-")
+    )
     rows = [hmmer.easel.TextSequence(name=name, sequence=text) for name, text in named]
     alignment = hmmer.easel.TextMSA(name=b"stored", sequences=rows).digitize(alphabet)
     return hmmer.plan7.Builder(alphabet).build_msa(alignment, hmmer.plan7.Background(alphabet))[0]
 
 
 def read_profile(path: str | Path, letters: str = "protein") -> str:
-    """The first profile of an .hmm file, as text; `parsed_profile` makes a profile of it."""
-    hmmer, given = require_pyhmmer(), f"hmm={str(path)!r}"
+    """The text of the first profile of an .hmm file, for `parse_profile`."""
+    hmmer, option_text = require_pyhmmer(), f"hmm={str(path)!r}"
     try:
         with hmmer.plan7.HMMFile(str(path)) as file:
             profile = file.read()
         if profile is None:
             raise EOFError
     except (ValueError, OSError, EOFError) as error:
-        rule = f"{given} is not a profile HMM ({type(error).__name__})"
+        rule = f"{option_text} is not a profile HMM ({type(error).__name__})"
         raise InputError(f"{rule}: name a file made by hmmbuild.") from None
     if profile.alphabet.type.lower() != ("amino" if letters == "protein" else letters):
         raise InputError(
-            f"{given} is a profile of {profile.alphabet.type}, and the sequences are {letters}: name another."
+            f"{option_text} is a profile of {profile.alphabet.type}, and the sequences are {letters}: name another."
         )
     stream = io.BytesIO()
     profile.write(stream)
     return stream.getvalue().decode("utf-8")
 
 
-def parsed_profile(text: str) -> Profile:
-    """The profile whose text this is."""
+def parse_profile(text: str) -> Profile:
+    """The profile of the text of an .hmm file."""
     with require_pyhmmer().plan7.HMMFile(io.BytesIO(text.encode("utf-8"))) as file:
         return file.read()
 
 
 def score(codes: Array, profile: Profile, n_total: int) -> tuple[Array, Array]:
-    """Bit scores of sequences, and E-values for a database of n_total, (n,) each; NaN and infinite without a hit."""
+    """Bit scores of sequences, and E-values for a database of n_total: (n,) each, NaN and infinite without a hit."""
     hmmer, letters = require_pyhmmer(), "protein" if profile.alphabet.is_amino() else profile.alphabet.type.lower()
     bits, evalues = np.full(len(codes), np.nan), np.full(len(codes), np.inf)
     named = (
-        (f"{i}".encode(), text.replace("-", "")) for i, text in enumerate(texts(codes, letters)) if text.strip("-")
+        (f"{i}".encode(), text.replace("-", ""))
+        for i, text in enumerate(format_sequences(codes, letters))
+        if text.strip("-")
     )
     targets = [hmmer.easel.TextSequence(name=name, sequence=text).digitize(profile.alphabet) for name, text in named]
     for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, Z=n_total))):

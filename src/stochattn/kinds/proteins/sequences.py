@@ -1,4 +1,4 @@
-"""New sequences: against the stored ones of their family, in files (FASTA and Stockholm), and on a page."""
+"""Compares new sequences with the stored ones, writes them (FASTA and Stockholm), and shows them on a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .generator.sequences import GAP as GAP
 from .generator.sequences import nearest_identity
 from .generator.sequences import one_hot as one_hot
 from .reading import LETTERS as LETTERS
-from .reading import build_profile, passed, score
+from .reading import build_profile, score, share_of_members
 
 TINY = 1e-10  # ε of the published divergences
 CONSERVED, MIN_CONSERVED = "conserved sites kept", 0.95
@@ -32,12 +32,12 @@ BLOCK = 10  # residues that stay together when a line of a page wraps
 def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
     """New sequences (n, L) against the stored ones."""
     letters = codec.letters.symbols
-    members = passed(score(np.asarray(items), build_profile(codec.stored, codec.alphabet), len(items))[1])
+    members = share_of_members(score(np.asarray(items), build_profile(codec.stored, codec.alphabet), len(items))[1])
     new, stored = np.asarray(items)[:, codec.match], codec.stored[:, codec.match]
     _, identity = nearest_identity(new, stored)
     diversity, stored_diversity = pairwise_diversity(new), pairwise_diversity(stored)
     by_position = float(position_divergences(stored, new).mean())
-    kept, stored_kept = conserved_kept(new, stored), conserved_kept(stored, stored)
+    kept, stored_kept = conserved_share(new, stored), conserved_share(stored, stored)
     above_note = "Share with a higher identity to a stored one than 99 % of the stored ones have to another."
     kept_note = "Share of residues kept in columns in which 95 % of the stored sequences agree."
     composition_note = "KL of amino acid frequencies; a model without any correlation reaches 0.00 too."
@@ -58,22 +58,22 @@ def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
     parts = (
         Part(
             f"{i + 1}",
-            _commonest(letters, p),
-            _commonest(letters, q),
+            _format_commonest(letters, p),
+            _format_commonest(letters, q),
             float(np.abs(p - q).sum() / 2),
-            partial(_residues, letters, *both),
+            partial(_make_values, letters, *columns),
         )
-        for i, p, q, *both in frequencies
+        for i, p, q, *columns in frequencies
     )
     return Comparison(measures, tuple(parts))
 
 
-def _residues(letters: Array, stored: Array, new: Array) -> Values:
+def _make_values(letters: Array, stored: Array, new: Array) -> Values:
     return Values(letters[stored[stored < GAP]], letters[new[new < GAP]])
 
 
-def conserved_kept(new: Array, stored: Array) -> float:
-    """Share of new residues that are those of conserved columns, gaps left out; NaN without such a column."""
+def conserved_share(new: Array, stored: Array) -> float:
+    """Share of new residues in conserved columns that are the conserved ones; NaN without such residues."""
     counts = _counts(stored)
     columns = np.flatnonzero(counts[:, :GAP].max(1) >= MIN_CONSERVED * len(stored))
     seen, wanted = new[:, columns], counts[columns, :GAP].argmax(1)
@@ -82,9 +82,9 @@ def conserved_kept(new: Array, stored: Array) -> float:
 
 
 def above_stored_pairs(identity: Array, stored: Array) -> float:
-    """Share of identities (n,) above the 99 % quantile of those of stored sequences with their nearest other one."""
-    _, own = nearest_identity(stored)
-    different = own[own < 1] if (own < 1).any() else np.array([0.99])
+    """Share of identities (n,) above the 99 % quantile of identities of stored sequences with their nearest one."""
+    _, identities = nearest_identity(stored)
+    different = identities[identities < 1] if (identities < 1).any() else np.array([0.99])
     return float((identity > np.quantile(different, 0.99)).mean())
 
 
@@ -124,7 +124,7 @@ def connected_r(stored: Array, new: Array) -> float:
 
 
 def _counts(codes: Array) -> Array:
-    """How often each position has each code: (L, 21)."""
+    """Counts of codes at each position: (L, 21)."""
     return np.array([np.bincount(column, minlength=GAP + 1) for column in codes.T], dtype=np.float64)
 
 
@@ -134,7 +134,7 @@ def _frequencies(codes: Array) -> Array:
     return counts / np.maximum(counts.sum(1, keepdims=True), 1)
 
 
-def _commonest(letters: Array, frequencies: Array) -> str:
+def _format_commonest(letters: Array, frequencies: Array) -> str:
     top = np.argsort(-frequencies, kind="stable")[:3]
     return " ".join(f"{letters[a]} {frequencies[a]:.0%}" for a in top if frequencies[a] > 0)
 
@@ -147,8 +147,8 @@ def _mutual_informations(codes: Array) -> Array:
     """Of every pair of positions (n, P), over the sequences in which neither is a gap: (P (P − 1)/2,)."""
     values = []
     for first, second in combinations(codes.T.astype(int), 2):
-        both = (first != GAP) & (second != GAP)
-        joint = np.bincount(first[both] * GAP + second[both], minlength=GAP**2).reshape(GAP, GAP)
+        is_pair = (first != GAP) & (second != GAP)
+        joint = np.bincount(first[is_pair] * GAP + second[is_pair], minlength=GAP**2).reshape(GAP, GAP)
         joint = joint / max(joint.sum(), 1)
         outer = joint.sum(1)[:, None] * joint.sum(0)[None]
         seen = joint > 0
@@ -161,12 +161,12 @@ def _correlation(first: Array, second: Array) -> float:
 
 
 class FastaWriter:
-    """One record per sequence; its header says how it was generated, and names the nearest stored sequence if asked."""
+    """Writes a record per sequence, whose header has the settings and, unless confidential, the nearest stored id."""
 
     record = ">{name} {header}\n{row}\n"
 
-    def __init__(self, place: BinaryIO, codec: ProteinCodec, settings: Settings) -> None:
-        self.place, self.codec = place, codec
+    def __init__(self, stream: BinaryIO, codec: ProteinCodec, settings: Settings) -> None:
+        self.stream, self.codec = stream, codec
         how = f"generator={settings.generator}" if settings.beta is None else f"beta={settings.beta:.6g}"
         self.settings_text = f"{how} seed={settings.seed} version={settings.version}"
 
@@ -177,27 +177,27 @@ class FastaWriter:
         for key, values in batch.extra.items():
             form = {"identity": ".3f", "evalue": ".3g"}.get(key, ".1f")
             headers = [f"{line} {key}={value:{form}}" for line, value in zip(headers, values.tolist(), strict=True)]
-        texts = zip(headers, self.codec.to_user(batch.items), strict=True)
-        rows = enumerate(texts, batch.first + 1)
+        pairs = zip(headers, self.codec.to_user(batch.items), strict=True)
+        rows = enumerate(pairs, batch.first + 1)
         records = [self.record.format(name=f"new-{i}", header=header, row=row) for i, (header, row) in rows]
-        self.place.write("".join(records).encode("utf-8"))
+        self.stream.write("".join(records).encode("utf-8"))
 
     def close(self) -> None:
         """Nothing comes after the last record."""
 
 
 class StockholmWriter(FastaWriter):
-    """One block with one line per sequence, as in Pfam: records can be written as they come."""
+    """Writes one block with a line per sequence, as in Pfam, so that records can be written as they are drawn."""
 
     record = "#=GS {name} DE {header}\n{name:<16} {row}\n"
 
-    def __init__(self, place: BinaryIO, codec: ProteinCodec, settings: Settings) -> None:
-        super().__init__(place, codec, settings)
-        about = f"#=GF CC   {self.settings_text}\n#=GF CC   source={settings.source}"
-        place.write(f"# STOCKHOLM 1.0\n{about}\n".encode())
+    def __init__(self, stream: BinaryIO, codec: ProteinCodec, settings: Settings) -> None:
+        super().__init__(stream, codec, settings)
+        comments = f"#=GF CC   {self.settings_text}\n#=GF CC   source={settings.source}"
+        stream.write(f"# STOCKHOLM 1.0\n{comments}\n".encode())
 
     def close(self) -> None:
-        self.place.write(b"//\n")
+        self.stream.write(b"//\n")
 
 
 def sequence_gallery(codec: ProteinCodec, shown: GalleryItems) -> Html:

@@ -1,4 +1,4 @@
-"""How stored images are compared: by pixels or by features, which are the nearest, and how many draws are near."""
+"""Comparison of stored images by pixels or by features, and their nearest neighbors."""
 
 from __future__ import annotations
 
@@ -8,66 +8,65 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike, NumpyArray, to_numpy
-from ..description import Features
-from .registration import blurred
+from .registration import blur
 from .window_attention import are_photographs
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
 MAX_NEIGHBORS = 32
-"""Neighbors that a local law is made of, or all other images of a class if they are fewer."""
+"""Largest number of neighbors of an image."""
 MIN_CLASS = 3
-"""A class of fewer images has neighbors of any class."""
+"""Images of a smaller class have neighbors of any class."""
 LOCAL_BRIGHTNESS = 10 / 64
-"""Width over which the brightness and contrast of photographs are removed before they are compared, over the side."""
+"""Width, over the side, of the local brightness and contrast that are removed before photographs are compared."""
 VALUES_AT_A_TIME = 2**13
 IMAGES_AT_A_TIME = 64
 
 
-def classes_of(labels: ArrayLike | None, K: int) -> NumpyArray:
-    """Labels as whole numbers from 0: (K,)."""
+def number_classes(labels: ArrayLike | None, K: int) -> NumpyArray:
+    """Labels as integers from 0: (K,)."""
     names = np.zeros(K, int) if labels is None else np.asarray(labels).astype(str)
     if names.shape != (K,):
         raise ValueError(f"labels must name the class of each of the {K} images; got shape {names.shape}.")
     return np.asarray(np.unique(names, return_inverse=True)[1])
 
 
-def without_light(images: Array) -> Array:
-    """What images (K, H, W, C) are compared by, (K, H, W): their gray levels, without the light on photographs."""
+def remove_light(images: Array) -> Array:
+    """Gray values (K, H, W) by which images (K, H, W, C) are compared; for photographs, without their lighting."""
     gray = images.mean(3)
     if not are_photographs(images):
         return gray
     width = LOCAL_BRIGHTNESS * min(gray.shape[1:])
-    detail = gray - blurred(gray, width)
-    contrast = blurred(detail**2, width) + 1e-3 * float((detail**2).mean())
+    detail = gray - blur(gray, width)
+    contrast = blur(detail**2, width) + 1e-3 * float((detail**2).mean())
     return detail / contrast**0.5
 
 
 def find_neighbors(rows: NumpyArray, classes: NumpyArray) -> list[NumpyArray]:
-    """The nearest images of the same class by rows (K, d), (k,) for each; of any class where a class has few."""
+    """The nearest images (k,) of the same class for each of the rows (K, d), or of any class for a small class."""
     K = len(rows)
     if K < 2:
-        raise ValueError("images must be at least two, which can differ in shape; there is one. Store more.")
+        raise ValueError("images must be at least two; there is one. Store more.")
     products = np.zeros((K, K))
-    for first in range(0, rows.shape[1], VALUES_AT_A_TIME):  # a copy of all images in double precision is large
+    for first in range(0, rows.shape[1], VALUES_AT_A_TIME):  # all images in double precision would be large
         part = rows[:, first : first + VALUES_AT_A_TIME].astype(np.float64)
         products += part @ part.T
     squares = np.diag(products)
     distances = squares[:, None] + squares - 2 * products
     np.fill_diagonal(distances, np.inf)
     sizes = np.bincount(classes)[classes]
-    others = np.where(sizes >= MIN_CLASS, sizes, K) - 1
+    n_candidates = np.where(sizes >= MIN_CLASS, sizes, K) - 1
     distances[(classes[:, None] != classes) & (sizes >= MIN_CLASS)[:, None]] = np.inf
     order = np.argsort(distances, axis=1, kind="stable")
-    return [order[i, : min(MAX_NEIGHBORS, others[i])] for i in range(K)]
+    return [order[i, : min(MAX_NEIGHBORS, n_candidates[i])] for i in range(K)]
 
 
 def feature_rows(features: Features | None, images: Array) -> NumpyArray:
-    """Rows by whose distances images (n, H, W, C) are compared: their pixels, or their features, (n, d).
+    """Pixels or features (n, d) by whose distances images (n, H, W, C) are compared.
 
     A torch module gets batches (n, C, H, W) of float32 on its own device, in evaluation mode and without gradients;
-    gray images are repeated where its first convolution has three channels. What it returns is flattened.
+    gray images are repeated if its first convolution has three channels. Its result is flattened.
     """
     arrays = to_numpy(images)
     if features is None:
@@ -77,23 +76,23 @@ def feature_rows(features: Features | None, images: Array) -> NumpyArray:
             f"features must be a function of images (n, H, W, C), or a torch module; got {type(features).__name__}."
         )
     name = getattr(features, "__name__", type(features).__name__)
-    evaluate = _of_module(features) if hasattr(features, "state_dict") else features
+    evaluate = _evaluator(features) if hasattr(features, "state_dict") else features
     parts = [arrays[i : i + IMAGES_AT_A_TIME] for i in range(0, len(arrays), IMAGES_AT_A_TIME)]
-    found = [to_numpy(evaluate(part)) for part in parts]
+    results = [to_numpy(evaluate(part)) for part in parts]
     rule = f"features must return one row of numbers for each image, (n, f); {name} returned"
-    for part, rows in zip(parts, found, strict=True):
+    for part, rows in zip(parts, results, strict=True):
         if rows.ndim != 2 or len(rows) != len(part) or not rows.shape[1] or rows.dtype.kind not in "buif":
             raise ValueError(f"{rule} {rows.dtype} of shape {rows.shape} for {len(part)} images.")
         if not np.isfinite(rows.astype(np.float64)).all():
-            raise ValueError(f"{rule} NaN or infinity. Levels of images are from 0 to 1: check what it computes.")
-    return np.concatenate(found).astype(np.float64)
+            raise ValueError(f"{rule} NaN or infinity. Pixel values are from 0 to 1: check what it computes.")
+    return np.concatenate(results).astype(np.float64)
 
 
-def _of_module(module: Module) -> Callable[[NumpyArray], NumpyArray]:
+def _evaluator(module: Module) -> Callable[[NumpyArray], NumpyArray]:
     import torch
 
     weights = list(module.parameters())
-    kernels = [one for one in weights if one.ndim == 4]
+    kernels = [weight for weight in weights if weight.ndim == 4]
     in_color = bool(kernels) and kernels[0].shape[1] == 3
 
     def evaluate(images: NumpyArray) -> NumpyArray:
@@ -103,9 +102,9 @@ def _of_module(module: Module) -> Callable[[NumpyArray], NumpyArray]:
         module.eval()
         try:
             with torch.no_grad():
-                found = module(batch.repeat(1, 3, 1, 1) if in_color and batch.shape[1] == 1 else batch)
+                result = module(batch.repeat(1, 3, 1, 1) if in_color and batch.shape[1] == 1 else batch)
         finally:
             module.train(was_training)
-        return to_numpy(found.flatten(1) if found.ndim > 2 else found)
+        return to_numpy(result.flatten(1) if result.ndim > 2 else result)
 
     return evaluate

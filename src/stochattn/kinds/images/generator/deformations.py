@@ -1,23 +1,20 @@
-"""Deformations: a stored image, moved in the ways in which those most like it differ from it in shape.
+"""The generator "deformations": a stored image, deformed in the ways in which its nearest neighbors differ from it.
 
 The fields u_ij carry a stored image m_i onto its k nearest images j, and u_ii = 0 (see `registration`). Their mean
-ū_i and their covariance are a local Gaussian law of shapes, and a new image is m_i seen through one draw of it,
+ū_i and their covariance define a local Gaussian distribution of shapes. A new image is m_i warped by one draw of it,
 
     x = m_i ∘ (id + t ū_i + s c_i Σ_j w_j (u_ij − ū_i) / √(k + 1))      w_j ~ N(0, 1)      t = 1 − √max(1 − s², 0)
 
-Its lines are moved, and neither broken nor blended: blends of pixels have two half-visible strokes where images
-differ. Interpolation blurs, so that the moved image gets the levels of m_i back, in the order of its own. The step
-towards ū_i keeps new images from spreading further than stored ones (West 1993: kernels that are shrunk to the mean
-keep the variance). c_i ≤ 1 holds back images unlike all others, whose neighbors differ more among each other than is
-usual. The scale s is such that new images are as far from the stored ones as these are from each other; at s = 0 they
-are stored ones.
+Lines are moved, and neither broken nor blended: blends of pixels have two half-visible strokes where images differ.
+Interpolation blurs, so the warped image gets back the pixel values of m_i, in the order of its own. The step towards
+ū_i keeps new images from spreading further than stored ones (West 1993: kernels that are shrunk to the mean keep the
+variance). c_i ≤ 1 damps draws around images unlike all others, whose neighbors differ more than is typical. The scale s
+is chosen so that new images are as far from the stored ones as these are from each other; s = 0 recalls stored images.
 
-Textures have no shape in common, and moved ones are near-copies. There the same law is one of levels, with m_j − m_i in
-place of u_ij and c_i = 1: x = m_i + t (m̄_i − m_i) + s Σ_j w_j (m_j − m̄_i) / √(k + 1).
+Textures have no shapes in common, so that warped ones would be near-copies. For them, the same distribution is one of
+pixel values, with m_j − m_i in place of u_ij and c_i = 1: x = m_i + t (m̄_i − m_i) + s Σ_j w_j (m_j − m̄_i) / √(k + 1).
 
-Local Gaussian laws of fields or levels around stored images, and draws of many of them at once on a GPU.
-
-The generator "deformations": stored images of other shapes or levels, and the patch generator under conditions.
+Conditioned images are drawn by the generator "patches".
 """
 
 from __future__ import annotations
@@ -50,10 +47,9 @@ from ...._backend.random import Purpose, SeedLike, generator, generators, seed_o
 from ....core.memory import MemoryBank
 from ....core.neighbors import nearest_distances
 from ...generator import Description, Generated, few_sources
-from ..description import Features, Vary
-from .comparison import classes_of, feature_rows, find_neighbors, without_light
+from .comparison import Features, feature_rows, find_neighbors, number_classes, remove_light
 from .patches import ConditionedPixels, PatchGenerator
-from .registration import Registration, SplineImages, enlarged, with_levels_of
+from .registration import Registration, SplineImages, resample_fields, restore_values
 from .window_attention import check_images
 
 
@@ -61,92 +57,112 @@ from .window_attention import check_images
 class LocalImageDistribution:
     """Shapes around one stored image: the mean field (2, h, w), and deviations from it (k + 1, 2, h, w).
 
-    Or levels around it, (H, W, C) in place of (2, h, w).
+    For pixel values, (H, W, C) takes the place of (2, h, w).
     """
 
     mean: Array
     deviations: Array
-    spread: float  # root mean square of the deviations, in pixels or levels
+    spread: float  # root mean square of the deviations, in pixels or pixel values
 
     @classmethod
     def of(cls, fields: Array) -> LocalImageDistribution:
-        """The law of the fields to neighbors (k, 2, h, w) and of the image itself."""
+        """The distribution of the fields to neighbors (k, 2, h, w) and to the image itself, which is 0."""
         fields = concatenate([fields, 0 * fields[:1]])
         mean = fields.mean(0)
         deviations = fields - mean
         return cls(mean, deviations, math.sqrt(float((deviations**2).mean())))
 
-    def field(self, rng: np.random.Generator, scale: float, usual_spread: float) -> Array:
-        """t times the mean plus a draw of the given scale, less where the law is wider than usual: (2, h, w)."""
-        weights = like(self.weights(rng, scale, usual_spread), self.mean)
+    def field(self, rng: np.random.Generator, scale: float, typical_spread: float) -> Array:
+        """t times the mean plus a draw at this scale, damped if the distribution is wider than typical: (2, h, w)."""
+        weights = like(self.weights(rng, scale, typical_spread), self.mean)
         deviations = self.deviations.reshape(len(weights), -1)
-        return _shrunk(scale) * self.mean + (weights @ deviations).reshape(self.mean.shape)
+        return _step_to_mean(scale) * self.mean + (weights @ deviations).reshape(self.mean.shape)
 
-    def weights(self, rng: np.random.Generator, scale: float, usual_spread: float) -> NumpyArray:
-        """What a draw is the sum of deviations with: (k + 1,)."""
+    def weights(self, rng: np.random.Generator, scale: float, typical_spread: float) -> NumpyArray:
+        """Random weights of the deviations in a draw: (k + 1,)."""
         n = len(self.deviations)
-        held_back = min(usual_spread / max(self.spread, float(np.finfo(np.float32).tiny)), 1.0)
-        return np.asarray(rng.standard_normal(n) * (scale * held_back / math.sqrt(n)))
+        damping = min(typical_spread / max(self.spread, float(np.finfo(np.float32).tiny)), 1.0)
+        return np.asarray(rng.standard_normal(n) * (scale * damping / math.sqrt(n)))
 
 
 @dataclass(eq=False)
-class FoundLaws:
-    """The local laws that are known, by stored image; shared by all `Deformations` of the same images."""
+class DistributionCache:
+    """Local distributions by stored image, shared by all `Deformations` of the same images."""
 
-    laws: dict[int, LocalImageDistribution] = field(default_factory=dict)
+    by_image: dict[int, LocalImageDistribution] = field(default_factory=dict)
 
 
-def fields_of(
-    laws: Sequence[LocalImageDistribution], rngs: Sequence[np.random.Generator], scale: float, usual_spread: float
+def draw_fields(
+    distributions: Sequence[LocalImageDistribution],
+    rngs: Sequence[np.random.Generator],
+    scale: float,
+    typical_spread: float,
 ) -> Array:
-    """A draw of each law, from its own generator: (n, 2, h, w).
+    """A draw of each distribution, from its own random generator: (n, 2, h, w).
 
     On a GPU, starting a product takes longer than computing it. Tensors therefore get one copy of all weights and one
-    product of all laws; the weights of laws of fewer neighbors end in zeros.
+    product for all distributions; weights of distributions with fewer neighbors are padded with zeros.
     """
-    if not is_torch(laws[0].mean):
-        return np.stack([law.field(rng, scale, usual_spread) for law, rng in zip(laws, rngs, strict=True)])
-    most = max(len(law.deviations) for law in laws)
-    weights = np.zeros((len(laws), 1, most))
-    for row, law, rng in zip(weights[:, 0], laws, rngs, strict=True):
-        row[: len(law.deviations)] = law.weights(rng, scale, usual_spread)
-    torch, mean = namespace(laws[0].mean), laws[0].mean
-    deviations = torch.stack([_padded(law.deviations.reshape(len(law.deviations), -1), most) for law in laws])
-    drawn = (like(weights, mean) @ deviations).reshape(len(laws), *mean.shape)
-    return _shrunk(scale) * torch.stack([law.mean for law in laws]) + drawn
+    if not is_torch(distributions[0].mean):
+        return np.stack(
+            [
+                distribution.field(rng, scale, typical_spread)
+                for distribution, rng in zip(distributions, rngs, strict=True)
+            ]
+        )
+    n_columns = max(len(distribution.deviations) for distribution in distributions)
+    weights = np.zeros((len(distributions), 1, n_columns))
+    for row, distribution, rng in zip(weights[:, 0], distributions, rngs, strict=True):
+        row[: len(distribution.deviations)] = distribution.weights(rng, scale, typical_spread)
+    torch, mean = namespace(distributions[0].mean), distributions[0].mean
+    deviations = torch.stack(
+        [
+            _pad(distribution.deviations.reshape(len(distribution.deviations), -1), n_columns)
+            for distribution in distributions
+        ]
+    )
+    draws = (like(weights, mean) @ deviations).reshape(len(distributions), *mean.shape)
+    return _step_to_mean(scale) * torch.stack([distribution.mean for distribution in distributions]) + draws
 
 
-def _padded(rows: Array, n: int) -> Array:
-    """Rows (m, d), and after them as many of zeros as make n: (n, d)."""
+def _pad(rows: Array, n: int) -> Array:
+    """Rows (m, d), padded with rows of zeros: (n, d)."""
     missing = n - len(rows)
     return concatenate([rows, full((missing, rows.shape[1]), 0.0, rows)]) if missing else rows
 
 
-def _shrunk(scale: float) -> float:
-    """t of the formula of `deformations`: how far towards the mean a draw is moved."""
+def _step_to_mean(scale: float) -> float:
+    """t of the module's formula: the step towards the mean."""
     return 1 - math.sqrt(max(1 - scale**2, 0.0))
 
 
 DRAWS_OF_RULE, MIN_SCALE, PRECISION = 96, 0.05, 1.02
-"""Draws that the matched-distance rule is decided by, the least scale, and the factor to which it is found."""
+"""Number of draws of the matched-distance rule, the least scale, and the factor to which the rule resolves scales."""
 MAX_SCALE, MAX_SCALE_OF_ALL = 2.1, 1.4
-"""Limits of the rule for the law of a few neighbors, and for that of all images of a class, which has their whole
+"""Limits of the rule if a distribution has a few neighbors, and if it has all images of a class, and so their full
 variance already. Beyond them, shapes are unlike any stored one."""
 MAX_SCALE_OF_LEVELS = 1.0
-"""Limit of the rule for levels: the law has the variance of the neighbors already."""
+"""Limit of the rule for pixel values: the distribution has the variance of the neighbors already."""
 MAX_GIVEN_SCALE = 10.0
 NO_SHAPE = 0.05
 """Typical spread of fields in pixels below which images do not differ in shape."""
 NEAREST, MIN_DISTANCE = 0.1, 0.6
-"""Shapes have nothing in common where this quantile of the distances of draws to stored images is below this share of
-that of the stored ones to each other: it is 0.2 to 0.5 of it for most patches of photographs, and 0.7 to 1.1 for digits
+"""Images have no shapes in common if this quantile of the distances of draws to stored images is below this share of
+that of stored images to each other: the share is 0.2 to 0.5 for most patches of photographs, and 0.7 to 1.1 for digits
 and portraits, however few."""
 DRAWS_AT_A_TIME = 16
 MAX_DRAWS_ON_GPU = 256  # most of a GPU is idle while there are few
 MAX_DRAW_BYTES, TEMPORARY = 2**29, 32
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
-MAX_LAW_BYTES = 2**27
-"""Bytes of local laws that are kept. Others are found again when they are needed."""
+MAX_DISTRIBUTION_BYTES = 2**27
+"""Bytes of local distributions that are kept; others are computed again when they are needed."""
+
+
+class Vary(Enum):
+    """What differs between a new image and its stored one."""
+
+    SHAPES = "shapes"
+    LEVELS = "levels"
 
 
 class ScaleRule(Enum):
@@ -159,25 +175,25 @@ class ScaleRule(Enum):
 
 
 class Deformations:
-    """New images from stored ones, by local laws of their shapes. Immutable but for laws that are kept.
+    """New images from stored ones, by local distributions of their shapes. Immutable except for its cache.
 
-    images: (K, H, W) or (K, H, W, channels), array or tensor; whole numbers become float32
+    images: (K, H, W) or (K, H, W, channels), array or tensor; integers become float32
     log_r:  (K,) log-multiplicities, −inf for an image that is left out; None for equal ones
     labels: (K,) classes. Images are moved towards others of their class only, and classes keep their shares
     scale:  s of the module's formula; None for the matched-distance rule
-    vary:   whether shapes or levels vary; None for shapes, and where the scale is left to the rule, for levels if the
+    vary:   whether shapes or pixel values vary; None for shapes, or for pixel values if the scale is None too and the
             stored images have no shapes in common
-    features: what distances between images are measured in, instead of pixels: a function of arrays (n, H, W, C) that
-            returns (n, f), or a torch module
-    known:  Deformations of the same images, labels and features, whose local laws are not found again where the same
-            varies. Multiplicities choose among images; local laws do not depend on them
+    features: a function of arrays (n, H, W, C) that returns (n, f), or a torch module, between whose values distances
+            are measured; None for pixel values
+    computed: Deformations of the same images, labels and features, whose neighbors and local distributions are used
+            again if the same varies; they do not depend on multiplicities
     """
 
     _splines: SplineImages
     _registration: Registration
     _neighbors: list[NumpyArray]
-    _found: FoundLaws
-    are_unlike = False  # whether levels vary because the images differ in shape, and have no shapes in common
+    _cache: DistributionCache
+    are_unlike = False  # whether pixel values vary because the images differ in shape and have no shapes in common
 
     def __init__(
         self,
@@ -188,7 +204,7 @@ class Deformations:
         scale: float | None = None,
         vary: Vary | None = None,
         features: Features | None = None,
-        known: Deformations | None = None,
+        computed: Deformations | None = None,
     ) -> None:
         images, self.features = check_images(images), features
         self.channels = tuple(images.shape[3:])
@@ -197,14 +213,14 @@ class Deformations:
         self.kept = np.flatnonzero(weights > 0)
         kept = images if len(self.kept) == len(images) else images[like(self.kept, images, keep_dtype=True)]
         self.images = kept.reshape(*kept.shape[:3], -1)
-        self._classes = classes_of(labels, len(weights))[self.kept]
+        self._classes = number_classes(labels, len(weights))[self.kept]
         self._order = np.argsort(self._classes, kind="stable")
         self._cumulative = np.cumsum(weights[self.kept][self._order])
-        self._splines = SplineImages(self.images) if known is None else known._splines
-        self._registration = Registration(without_light(self.images)) if known is None else known._registration
-        self._set(vary or Vary.SHAPES, known)
+        self._splines = SplineImages(self.images) if computed is None else computed._splines
+        self._registration = Registration(remove_light(self.images)) if computed is None else computed._registration
+        self._set(vary or Vary.SHAPES, computed)
         if scale is not None:
-            self.scale, self.scale_rule = checked_scale(scale), ScaleRule.GIVEN
+            self.scale, self.scale_rule = check_scale(scale), ScaleRule.GIVEN
             return
         self.scale, self.scale_rule, distances = _matched_distance_scale(self)
         if vary is None and (not self.differ_in_shape or _are_near_copies(*distances)):
@@ -212,41 +228,41 @@ class Deformations:
             self._set(Vary.LEVELS)
             self.scale, self.scale_rule, _ = _matched_distance_scale(self)
 
-    def _set(self, vary: Vary, known: Deformations | None = None) -> None:
-        """Choose what varies, and find the neighbors and how much they usually differ."""
+    def _set(self, vary: Vary, computed: Deformations | None = None) -> None:
+        """Choose what varies, find the neighbors, and measure how much they typically differ."""
         self.vary, by_levels = vary, vary is Vary.LEVELS
-        if known is not None and known.vary is vary:
-            self._neighbors, self._found = known._neighbors, known._found
+        if computed is not None and computed.vary is vary:
+            self._neighbors, self._cache = computed._neighbors, computed._cache
         else:
-            self._found = FoundLaws()
+            self._cache = DistributionCache()
             seen = self.images if by_levels else self._registration.images
             rows = to_numpy(seen).reshape(len(self.kept), -1)
             rows = rows if self.features is None else feature_rows(self.features, self.images)
             self._neighbors = find_neighbors(rows, self._classes)
         others = int(np.median(np.bincount(self._classes)[self._classes])) - 1
         self.neighbor_share = self.n_neighbors / max(others, self.n_neighbors)
-        self.usual_sources, spreads = self.sources(DRAWS_OF_RULE, 0), list[float]()
-        with Progress(len(self.usual_sources), "finding how images differ") as bar:
-            for first in range(0, len(self.usual_sources), block := self._draws_at_a_time):
-                some = self.usual_sources[first : first + block]
-                spreads += [law.spread for law in self._laws_of(some, map_in_threads)]
+        self.typical_sources, spreads = self.sources(DRAWS_OF_RULE, 0), list[float]()
+        with Progress(len(self.typical_sources), "finding how images differ") as bar:
+            for first in range(0, len(self.typical_sources), block := self._draws_at_a_time):
+                sources = self.typical_sources[first : first + block]
+                spreads += [distribution.spread for distribution in self._find_distributions(sources, map_in_threads)]
                 bar.update(len(spreads))
-        self._usual_spread = math.inf if by_levels else float(np.median(spreads))
+        self._typical_spread = math.inf if by_levels else float(np.median(spreads))
 
     @property
     def n_neighbors(self) -> int:
-        """Neighbors that a local law is made of, in the median; `neighbor_share` is their share of a class."""
-        return int(np.median([len(one) for one in self._neighbors]))
+        """Median number of neighbors of an image; `neighbor_share` is their share of a class."""
+        return int(np.median([len(neighbors) for neighbors in self._neighbors]))
 
     @property
     def differ_in_shape(self) -> bool:
-        """Whether stored images differ in more than their levels."""
-        return self._usual_spread > NO_SHAPE
+        """Whether stored images differ in more than their pixel values."""
+        return self._typical_spread > NO_SHAPE
 
     def sample(self, n: int, rng: SeedLike = None) -> Array:
         """n new images, (n, H, W) or (n, H, W, channels), in the library, dtype and device of the stored ones.
 
-        All levels lie between the least and the greatest of the stored ones.
+        All pixel values lie between the least and the greatest of the stored ones.
         """
         return self.draw(check_count("n", n), seed_of(rng))[0]
 
@@ -262,7 +278,7 @@ class Deformations:
         """Stored images (n,) in proportion to their weights.
 
         Multiples of the golden ratio, from a random start, choose among images in the order of their classes: each
-        is uniform on its own, and the first m are as even over classes and images as m can be, for any m.
+        is uniform, and the first m are as evenly spread over classes and images as possible, for any m.
         """
         start = generator(seed, Purpose.MEMORY).random()
         places = np.searchsorted(self._cumulative, (start + GOLDEN_RATIO * np.arange(n)) % 1.0, side="right")
@@ -272,68 +288,72 @@ class Deformations:
         """Deformations of these stored images (n,), (n, H, W[, channels])."""
         size, block, parts = self._splines.size, self._draws_at_a_time, []
         for first in range(0, len(sources), block):
-            some = sources[first : first + block]
-            n_drawn = len(some)
-            if on_cuda(self.images):  # of one size, so that the bits of an image do not depend on how many follow it
-                some = np.concatenate([some, np.repeat(some[-1:], block - n_drawn)])
-            parts.append(self._drawn(some, first, seed, scale, purpose)[:n_drawn])
+            block_sources = sources[first : first + block]
+            n_drawn = len(block_sources)
+            if on_cuda(self.images):  # blocks of one size, so that the bits of an image do not depend on the others
+                block_sources = np.concatenate([block_sources, np.repeat(block_sources[-1:], block - n_drawn)])
+            parts.append(self._draw(block_sources, first, seed, scale, purpose)[:n_drawn])
         return concatenate(parts).reshape(len(sources), *size, *self.channels)
 
-    def _drawn(self, sources: NumpyArray, first: int, seed: int, scale: float, purpose: Purpose) -> Array:
-        """Deformations of these stored images at once, the numbers `first` and following of a draw: (n, H, W, C)."""
+    def _draw(self, sources: NumpyArray, first: int, seed: int, scale: float, purpose: Purpose) -> Array:
+        """Deformations of these stored images at once, from number `first` of a draw on: (n, H, W, C)."""
         rngs = list(generators(seed, int(purpose), range(first, first + len(sources)), ()))
-        fields = fields_of(self._laws_of(sources), rngs, scale, self._usual_spread)
+        fields = draw_fields(self._find_distributions(sources), rngs, scale, self._typical_spread)
         stored = self.images[like(sources, self.images, keep_dtype=True)]
         if self.vary is Vary.LEVELS:
             return namespace(stored).clip(stored + fields, *self._limits)
-        return with_levels_of(self._splines.at(sources, enlarged(fields, self._splines.size)), stored)
+        return restore_values(self._splines.at(sources, resample_fields(fields, self._splines.size)), stored)
 
     @cached_property
     def _limits(self) -> tuple[float, float]:
-        """The least and the greatest level of the stored images."""
+        """The least and the greatest pixel value of the stored images."""
         return float(self.images.min()), float(self.images.max())
 
     @property
     def _draws_at_a_time(self) -> int:
-        """How many images are drawn at once: on a GPU as many as are worth it and fit into its memory."""
+        """Number of images that are drawn at once: on a GPU, as many as fit into the memory, up to a limit."""
         if not on_cuda(self.images):
             return DRAWS_AT_A_TIME
         values = math.prod(self.images.shape[1:])
-        in_law = values if self.vary is Vary.LEVELS else 2 * math.prod(self._registration.shape)
-        of_one = (in_law * (max(map(len, self._neighbors)) + 1) + TEMPORARY * values) * self.images.itemsize
-        return int(np.clip(MAX_DRAW_BYTES // of_one, 1, MAX_DRAWS_ON_GPU))
+        size = values if self.vary is Vary.LEVELS else 2 * math.prod(self._registration.shape)
+        n_bytes = (size * (max(map(len, self._neighbors)) + 1) + TEMPORARY * values) * self.images.itemsize
+        return int(np.clip(MAX_DRAW_BYTES // n_bytes, 1, MAX_DRAWS_ON_GPU))
 
-    def _laws_of(
-        self, sources: NumpyArray, each: Callable[..., Iterable[LocalImageDistribution]] = map
+    def _find_distributions(
+        self, sources: NumpyArray, mapped: Callable[..., Iterable[LocalImageDistribution]] = map
     ) -> list[LocalImageDistribution]:
-        """The local laws around these stored images, where they are not known found by `each`, such as in threads."""
-        known = self._found.laws
-        missing = [i for i in dict.fromkeys(map(int, sources)) if i not in known]
-        together = self.vary is Vary.SHAPES and on_cuda(self.images)
-        found = dict(zip(missing, self._laws_at_once(missing) if together else each(self._law, missing), strict=True))
-        laws = [known.get(int(i)) or found[int(i)] for i in sources]
-        if found:
-            room = MAX_LAW_BYTES // max(law.deviations.nbytes for law in found.values())
-            self._found.laws = dict(list({**known, **found}.items())[-max(room, 1) :])
-        return laws
+        """The local distributions around these stored images; new ones are fitted by `mapped`, such as in threads."""
+        cached = self._cache.by_image
+        missing = [i for i in dict.fromkeys(map(int, sources)) if i not in cached]
+        at_once = self.vary is Vary.SHAPES and on_cuda(self.images)
+        fitted = dict(
+            zip(missing, self._fit_shapes(missing) if at_once else mapped(self._fit_one, missing), strict=True)
+        )
+        result = [cached.get(int(i)) or fitted[int(i)] for i in sources]
+        if fitted:
+            room = MAX_DISTRIBUTION_BYTES // max(distribution.deviations.nbytes for distribution in fitted.values())
+            self._cache.by_image = dict(list({**cached, **fitted}.items())[-max(room, 1) :])
+        return result
 
-    def _laws_at_once(self, sources: Sequence[int]) -> Iterator[LocalImageDistribution]:
-        """The laws of shapes around these stored images, whose fields are found together."""
-        others = [self._neighbors[i] for i in sources]
-        sizes = [len(some) for some in others]
+    def _fit_shapes(self, sources: Sequence[int]) -> Iterator[LocalImageDistribution]:
+        """The distributions of shapes around these stored images, whose fields are computed together."""
+        neighbors = [self._neighbors[i] for i in sources]
+        sizes = [len(indices) for indices in neighbors]
         if sources:
-            fields = self._registration.fields(np.repeat(sources, sizes), np.concatenate(others))
+            fields = self._registration.fields(np.repeat(sources, sizes), np.concatenate(neighbors))
             for end, size in zip(np.cumsum(sizes), sizes, strict=True):
                 yield LocalImageDistribution.of(fields[end - size : end])
 
-    def _law(self, i: int) -> LocalImageDistribution:
-        others = self._neighbors[i]
+    def _fit_one(self, i: int) -> LocalImageDistribution:
+        neighbors = self._neighbors[i]
         if self.vary is Vary.LEVELS:
-            return LocalImageDistribution.of(self.images[like(others, self.images, keep_dtype=True)] - self.images[i])
-        return LocalImageDistribution.of(self._registration.fields(np.full(len(others), i), others))
+            return LocalImageDistribution.of(
+                self.images[like(neighbors, self.images, keep_dtype=True)] - self.images[i]
+            )
+        return LocalImageDistribution.of(self._registration.fields(np.full(len(neighbors), i), neighbors))
 
 
-def checked_scale(scale: float) -> float:
+def check_scale(scale: float) -> float:
     """The scale; ValueError unless it is a number from 0 to 10."""
     if check_non_negative("scale", scale) > MAX_GIVEN_SCALE:
         raise ValueError(f"scale must be at most {MAX_GIVEN_SCALE:g}; got {scale:g}. Shapes vary about as stored at 1.")
@@ -343,16 +363,16 @@ def checked_scale(scale: float) -> float:
 def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tuple[NumpyArray, NumpyArray]]:
     """The largest scale, to 2 %, at which new images are no further from stored ones than these from each other.
 
-    Medians are compared: of the distance from a draw to the nearest stored image, and from one of these to the
-    nearest that differs from it, which are returned as well. The draws of all scales have the same noise.
+    The rule compares the median distance from a draw to the nearest stored image with that from a stored image to the
+    nearest different one; all of these distances are returned. Draws of all scales have the same noise.
     """
     rows = feature_rows(None, model.images)
-    as_bytes = rows.view(np.dtype((np.void, rows[0].nbytes))).ravel()  # many times faster than number by number
+    as_bytes = rows.view(np.dtype((np.void, rows[0].nbytes))).ravel()  # much faster than a comparison of numbers
     different = np.unique(as_bytes, return_index=True)[1]
     if len(different) < 2:
-        raise ValueError("images must differ; they are all alike. Store others.")
+        raise ValueError("images must differ; all are equal. Store others.")
     seen = rows if model.features is None else feature_rows(model.features, model.images)
-    stored, sources = seen[different], model.usual_sources
+    stored, sources = seen[different], model.typical_sources
     among_stored = nearest_distances(stored)
     target = float(np.median(among_stored))
 
@@ -363,17 +383,17 @@ def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tupl
     low, high = MIN_SCALE, MAX_SCALE_OF_LEVELS
     if model.vary is Vary.SHAPES:
         high = MAX_SCALE - (MAX_SCALE - MAX_SCALE_OF_ALL) * model.neighbor_share
-    if np.median(found := distances(high)) <= target:
-        return high, ScaleRule.LARGEST, (found, among_stored)
-    if np.median(found := distances(low)) > target:
-        return low, ScaleRule.LEAST, (found, among_stored)
+    if np.median(measured := distances(high)) <= target:
+        return high, ScaleRule.LARGEST, (measured, among_stored)
+    if np.median(measured := distances(low)) > target:
+        return low, ScaleRule.LEAST, (measured, among_stored)
     while high > PRECISION * low:
         middle = math.sqrt(low * high)
         if np.median(further := distances(middle)) > target:
             high = middle
         else:
-            low, found = middle, further
-    return low, ScaleRule.MATCHED_DISTANCE, (found, among_stored)
+            low, measured = middle, further
+    return low, ScaleRule.MATCHED_DISTANCE, (measured, among_stored)
 
 
 def _are_near_copies(drawn: NumpyArray, stored: NumpyArray) -> bool:
@@ -383,25 +403,25 @@ def _are_near_copies(drawn: NumpyArray, stored: NumpyArray) -> bool:
 
 CONDITIONED = "conditioned images are drawn by the generator 'patches', which keeps pixels in place."
 N_BEST, MIN_COMMON = 10, 0.8
-"""Stored images that fit a condition best, and the share of them that must have one class for it to be chosen."""
+"""Number of stored images that fit a condition best, and the least share of them that must be of the chosen class."""
 MIN_SHARE, MAX_FITTING = 1 / 8, 3
-"""A condition on this share of an image or more leaves little to vary if so few stored images, or fewer, fit it as
-well as images usually fit their nearest one."""
+"""A condition on at least this share of an image leaves little to vary if at most MAX_FITTING stored images fit it as
+well as images typically fit their nearest one."""
 
 
 @dataclass(frozen=True, eq=False)
 class DeformationGenerator:
-    """New images, each a stored one of another shape, or with other levels."""
+    """New images, each a stored one with another shape or other pixel values."""
 
-    levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored images of positive weight, floats in [0, 1]
-    weights: Array  # (K_kept,) how often each of them counts
+    levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored images with positive weight, floats in [0, 1]
+    weights: Array  # (K_kept,) of these images
     kept: Array  # (K_kept,) their indices among all stored images
     labels: Array | None = None  # (K_kept,) their classes
     scale: float | None = None  # None for the matched-distance rule
-    vary: Vary | None = None  # None for levels where the stored images have no shapes in common
-    features: Features | None = None  # what distances are measured in, in place of pixels
-    scale_rule: ScaleRule | None = None  # how the scale was set, where it was found before
-    known: Deformations | None = None  # those of the same images with other weights or another scale
+    vary: Vary | None = None  # None for pixel values if the stored images have no shapes in common, else shapes
+    features: Features | None = None  # between whose values distances are measured, in place of pixel values
+    scale_rule: ScaleRule | None = None  # the rule that set the scale in an earlier fit
+    computed: Deformations | None = None  # of the same images with other weights or another scale
     block_items: ClassVar[int] = 64
     adjustable: ClassVar[frozenset[str]] = frozenset({"scale", "vary"})
 
@@ -424,20 +444,20 @@ class DeformationGenerator:
     def adjusted(
         self, weights: Array, *, scale: float | None = None, vary: str | None = None
     ) -> DeformationGenerator | None:
-        """The same local laws with other weights (K,), scale or choice of what varies; None where other images count.
+        """The generator with other weights (K,), scale or `vary`; None if other images have positive weight.
 
-        Neighbors are found among the images that count, and fields in units of their levels.
+        Local distributions are shared: they depend on which images have positive weight, and not on the weights.
         """
         if not np.array_equal(np.flatnonzero(weights > 0), self.kept):
             return None
-        known = vars(self).get("model", self.known)  # a model that is not needed yet is not found here
+        computed = vars(self).get("model", self.computed)  # without fitting it now
         chosen = None if vary is None else Vary(vary)
         of_kept = np.asarray(weights)[self.kept]
-        return replace(self, weights=of_kept, scale=scale, vary=chosen, scale_rule=None, known=known)
+        return replace(self, weights=of_kept, scale=scale, vary=chosen, scale_rule=None, computed=computed)
 
     @cached_property
     def model(self) -> Deformations:
-        """The local laws. The scale is searched for here, when it is first needed."""
+        """The local distributions and the scale, computed when they are first needed."""
         return Deformations(
             self.levels,
             np.log(self.weights),
@@ -445,56 +465,58 @@ class DeformationGenerator:
             scale=self.scale,
             vary=self.vary,
             features=self.features,
-            known=self.known,
+            computed=self.computed,
         )
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
-        """n new images (n, h, w[, 3]) as levels, and the stored one that each is a deformation of."""
-        drawn, source = self.model.draw(n, int(rng.integers(2**63)))
-        return Generated(np.asarray(drawn), self.kept[source])
+        """n new images (n, h, w[, 3]), and the stored one that each is a deformation of."""
+        images, source = self.model.draw(n, int(rng.integers(2**63)))
+        return Generated(np.asarray(images), self.kept[source])
 
     def condition(self, observation: ConditionedPixels) -> PatchGenerator:
-        """The patch generator of images that have these values: a deformation would move them.
+        """The patch generator of images with these pixel values, because a deformation would move them.
 
-        It combines images of the class that nearly all of those that fit best have, if there is one.
+        It combines images of one class if nearly all of the images that fit best have this class.
         """
         rows = self.levels[:, observation.pixels | observation.rectangles].astype(np.float64)
         values = observation.levels[observation.pixels | observation.rectangles]
         distances = np.sqrt(((rows - values) ** 2).sum(1))
         notes, chosen = [CONDITIONED], np.ones(len(rows), dtype=bool)
-        given = [name for name in ("scale", "vary", "features") if getattr(self, name) is not None]
-        if given and self.scale_rule is None:
-            notes.append(f"{' and '.join(given)} had no effect, because no lines are moved.")
+        options = [name for name in ("scale", "vary", "features") if getattr(self, name) is not None]
+        if options and self.scale_rule is None:
+            notes.append(f"{' and '.join(options)} had no effect, because no lines are moved.")
         name = None if self.labels is None else _common(self.labels[np.argsort(distances, kind="stable")[:N_BEST]])
         if self.labels is not None and name is not None:
             chosen = self.labels == name
             notes.append(f"they are combined from stored images of the class {name}, which fit the condition best.")
         if rows.shape[1] >= MIN_SHARE * self.levels[0].size:
             typical = float(np.median(nearest_distances(rows)))
-            fitting = int((distances[chosen] <= typical).sum())
-            if fitting <= MAX_FITTING:
-                notes.append(f"{few_sources(fitting, 'image')}, and many are near-copies.")
-        found = ConditionedImages(self.levels[chosen], self.weights[chosen], self.kept[chosen], observed=tuple(notes))
-        return found.condition(observation)
+            n_fitting = int((distances[chosen] <= typical).sum())
+            if n_fitting <= MAX_FITTING:
+                notes.append(f"{few_sources(n_fitting, 'image')}, and many are near-copies.")
+        generator = ConditionedImages(
+            self.levels[chosen], self.weights[chosen], self.kept[chosen], draw_notes=tuple(notes)
+        )
+        return generator.condition(observation)
 
     def describe(self) -> Description:
-        """What varies, the scale and how it was set, and the number of neighbors."""
+        """What varies, the scale and the rule that set it, and the number of neighbors."""
         model = self.model
         rule = model.scale_rule if self.scale_rule is None else self.scale_rule
-        seen = "" if self.features is None else " by features"
-        how = f"as the nearest{seen} ({model.n_neighbors}) differ from them"
-        moved = f"stored images moved {how}"
-        levels = f"stored images with other levels, {how}"
-        summary = f"{moved if model.vary is Vary.SHAPES else levels}, scale {model.scale:.3g} ({rule.value})"
-        note = "the stored images have no shapes in common, so that levels vary; vary='shapes' moves their lines."
+        by_features = "" if self.features is None else " by features"
+        how = f"as the nearest{by_features} ({model.n_neighbors}) differ from them"
+        shapes = f"stored images moved {how}"
+        levels = f"stored images with other pixel values, {how}"
+        summary = f"{shapes if model.vary is Vary.SHAPES else levels}, scale {model.scale:.3g} ({rule.value})"
+        note = "the stored images have no shapes in common, so pixel values vary; vary='shapes' moves their lines."
         notes = (note,) if self.vary is None and model.vary is Vary.LEVELS else ()
-        found = {"scale": model.scale, "scale_rule": rule.name, "vary": model.vary.value}
+        resolved = {"scale": model.scale, "scale_rule": rule.name, "vary": model.vary.value}
         doubt = "the stored images have no shapes in common" if model.are_unlike else ""
-        return Description("deformations", summary, notes, resolved=found, doubt=doubt)
+        return Description("deformations", summary, notes, resolved=resolved, doubt=doubt)
 
 
 def _common(names: Array) -> str | None:
-    """The class that nearly all of these images have, if there is one."""
+    """The class that nearly all of these images have, or None."""
     classes, counts = np.unique(names, return_counts=True)
     return str(classes[counts.argmax()]) if counts.max() >= MIN_COMMON * len(names) else None
 
@@ -503,8 +525,8 @@ def _common(names: Array) -> str | None:
 class ConditionedImages(PatchGenerator):
     """The patch generator in place of deformations, under conditions."""
 
-    observed: tuple[str, ...] = ()  # what is known about the draws, a line each
+    draw_notes: tuple[str, ...] = ()
 
     def describe(self) -> Description:
-        """That of the patch generator; its radius is no option of deformations."""
-        return replace(super().describe(), notes=self.observed, resolved={})
+        """The description of the patch generator without its radius, which is not an option of deformations."""
+        return replace(super().describe(), notes=self.draw_notes, resolved={})

@@ -1,20 +1,20 @@
-"""The generator "patches": local heads over stored images, and smooth random warps of what they draw.
+"""The generator "patches": local attention heads over stored images, and smooth random warps of the results.
 
-Local heads: each pixel attends over the memories with the window that it sees, while noise and window shrink.
-
-One head per pixel p. At noise level σ, with W(p) the square window of radius·σ pixels around p, cut off at the edge,
+There is one head per pixel p, which attends over the memories with a window around it, while noise and window shrink.
+At noise level σ, with W(p) the square window of radius·σ pixels around p, cut off at the edge,
 
     w_k(p) ∝ r_k exp(−‖x − m_k‖²_{W(p)} / 2σ²)        x₀(p) = Σ_k w_k(p) m_k(p)        x ← x₀ + (σ′/σ)(x − x₀)
 
-from white noise of level σ_max around the mean image down to σ_min, where x₀ is returned. A window that covers the
-image is p_beta's own attention, and ends at a memory. Smaller windows take each part of an image from memories of
-its own, and overlap, so that parts fit: new images, as sharp as the stored ones. All channels share a window.
+from white noise of level σ_max around the mean image down to σ_min, where x₀ is returned. With a window that covers the
+image, this is the attention of p_beta and ends at a memory. With smaller windows, different parts of an image come from
+different memories; windows overlap, so that parts fit and new images are as sharp as the stored ones. All channels
+share a window.
 
 Noise is measured in units of the memories' contrast. A window is 2·radius·σ pixels wide, and the memories differ by
-about as much in it; noise along any one direction is σ. So the signal that a head sees is 2·radius times the noise at
-every level, and the radius alone says how certain heads are. Conditioned pixels have their values throughout, without
-noise, and count more than the pixels beside them, (x − m_k)² / 2(σ/4)² in the sums above: otherwise these would hardly
-agree with them, because the initial noise counts for as much.
+about as much in it; noise along any one direction is σ. So the signal of a head is 2·radius times the noise at every
+level, and the radius alone determines how certain heads are. Conditioned pixels keep their values throughout, without
+noise, and have more weight, (x − m_k)² / 2(σ/4)² in the sums above: otherwise the pixels around them would hardly agree
+with them, because the initial noise has as much weight.
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ from ...._backend.parallel import map_in_threads, usable_cores
 from ...._backend.random import Purpose, generator, seed_of
 from ....core.neighbors import nearest_distances, nearest_rows
 from ...generator import Description, Generated
-from .window_attention import ImageMemories, attend_whole, attend_windows, check_images
+from .window_attention import ImageMemories, attend_globally, attend_windows, check_images
 
 BATCH, BATCH_ON_DEVICE = 8, 128
-"""Images drawn at a time: few, so that workers can share them. Smaller batches are filled up: the bits of an image
+"""Images drawn at a time: few, so that workers can share them. Batches are always full, so that the bits of an image
 do not depend on the others. Results depend on these sizes."""
 STEPS = 25
 """Noise levels, geometric from the first to the last."""
 MIN_WINDOW_RADIUS, WINDOW_SHARE = 2, 1 / 14
 """Radius in pixels of the smallest window, and its share of the shorter side of large images: wider than strokes."""
 CONDITIONED_NOISE = 1 / 4
-"""Noise that is assumed on conditioned pixels, over that around them. Much less makes completions too much alike."""
+"""Assumed noise of conditioned pixels, over that of others. With much less, completions are too much alike."""
 MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_VALUES, MIN_STANDARD_ERRORS = 96, 32, 96 * 2**18, 3.0
-"""Draws that the matched-distance rule is decided by; fewer where pixels × memories × draws would pass the third, or
-where the first draws differ by so many standard errors: then less than one decision in a hundred is wrong."""
+"""Limits of the number of draws of the matched-distance rule; pixels × memories × draws are limited by the third. The
+rule stops early if the median differs from its target by this number of standard errors: then less than one decision in
+a hundred is wrong."""
 LOOK = 16
-"""Draws after which the rule looks again whether they differ by so much."""
+"""Number of draws between two tests of whether the rule can stop."""
 MIN_RADIUS, FALLBACK_RADIUS, PRECISION = 1.5, 2.0, 1.05
-"""Below the first a window's signal is under three times the noise, and heads choose memories by chance. The second is
-for memories too few for the rule: there, coherence comes first. The radius is found to the last factor."""
+"""Below the least radius, the signal of a window is under three times the noise, and heads choose memories by chance.
+With too few memories for the rule, the fallback favors coherence. The rule resolves radii to the last factor."""
 MaskAndImage: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 
@@ -65,14 +66,14 @@ class RadiusRule(Enum):
 
 
 class LocalHeads:
-    """New images from stored ones: every pixel attends over the memories with the window that it sees. Immutable.
+    """New images from stored ones: every pixel attends over the memories with a window around it. Immutable.
 
-    images: (K, H, W) or (K, H, W, channels), array or tensor; whole numbers become float32
+    images: (K, H, W) or (K, H, W, channels), array or tensor; integers become float32
     log_r:  (K,) log-multiplicities, −inf for a memory that is masked out; None for equal ones
     radius: window radius in pixels per unit of noise; None for the matched-distance rule. Large radii recall, small
             ones recombine
-    illumination: whether illumination and detail are channels of their own, so that parts of photographs fit however
-            they are lit; None for photographs only
+    illumination: whether illumination and detail are separate channels, so that parts of photographs fit however they
+            are lit; None for photographs only
     """
 
     def __init__(
@@ -93,15 +94,15 @@ class LocalHeads:
     def sample(self, n: int, rng: object = None, conditioned: MaskAndImage | None = None) -> Array:
         """n new images, (n, H, W) or (n, H, W, channels), in the memories' library, dtype and device.
 
-        Image i depends on (seed, i) alone. Without illumination every pixel lies, to rounding, between the memories'
-        smallest and largest value there, unless it is conditioned.
+        Image i depends on (seed, i) alone. Without illumination, a pixel that is not conditioned lies, up to rounding,
+        between the smallest and the largest value of the memories at this pixel.
 
         conditioned: a mask (H, W[, channels]) and an image, whose values new images have where the mask is true
         """
         return self.draw(check_count("n", n), seed_of(rng), self.annealing(conditioned))
 
     def annealing(self, conditioned: MaskAndImage | None = None) -> Annealing:
-        """What `sample` prepares before it draws, for callers that draw often."""
+        """The preparation of `sample`, for callers that draw often."""
         if conditioned is not None and self.splits_illumination:
             raise ValueError("conditioned pixels need heads that do not split illumination: pass illumination=False.")
         return Annealing(self._memories, self.radius, conditioned)
@@ -109,12 +110,12 @@ class LocalHeads:
     def draw(self, n: int, seed: int, annealing: Annealing) -> Array:
         """The images of `sample`."""
         memories = self._memories
-        drawn = empty((n, *memories.mean.shape), memories.rows)
+        draws = empty((n, *memories.mean.shape), memories.rows)
         with Progress(n, "drawing images") as bar:
             for first in range(0, n, annealing.batch):
-                drawn[first : first + annealing.batch] = annealing.draw(first, seed, Purpose.START)[: n - first]
+                draws[first : first + annealing.batch] = annealing.draw(first, seed, Purpose.START)[: n - first]
                 bar.update(min(first + annealing.batch, n))
-        images = memories.to_images(drawn)
+        images = memories.to_images(draws)
         if annealing.precision is None:
             return images
         mask, image = (values.reshape(images.shape[1:]) for values in (annealing.mask, annealing.image))
@@ -133,12 +134,12 @@ def noise_levels(memories: ImageMemories) -> Array:
     At the last, the signal of the smallest window is 50 times the noise; pixels that differ by less are averaged.
     """
     last = (2 * smallest_radius(memories) + 1) / 50
-    # One odd pixel has a spread of 1, which may be less than the last noise level of large windows.
+    # A single pixel that varies gives a spread of 1, which may be less than the last noise level of large windows.
     return np.geomspace(max(memories.spread, 2 * last), last, STEPS)
 
 
 class Annealing:
-    """Noise levels, the window of each for a radius, and conditioned pixels; half norms are shared by all batches."""
+    """Noise levels, their windows for a radius, and conditioned pixels; all batches share half norms."""
 
     def __init__(self, memories: ImageMemories, radius: float, conditioned: MaskAndImage | None = None) -> None:
         self.memories, self.precision = memories, None
@@ -147,30 +148,30 @@ class Annealing:
         self.sigmas, smallest = noise_levels(memories), smallest_radius(memories)
         self.radii = [min(max(round(radius * sigma), smallest), self.covering) for sigma in self.sigmas]
         if conditioned is not None:
-            self.mask, self.image, self.values = _constraint(conditioned, memories)
+            self.mask, self.image, self.values = _check_condition(conditioned, memories)
             self.precision = 1 + (CONDITIONED_NOISE**-2 - 1) * like(self.mask, memories.rows)
         with full_precision(memories.rows):
-            self.half_norms = {one: memories.half_norms(one, self.precision) for one in set(self.radii)}
+            self.half_norms = {r: memories.half_norms(r, self.precision) for r in set(self.radii)}
 
     def draw(self, first: int, seed: int, purpose: Purpose) -> Array:
-        """One batch, images number `first` and on, around the mean and in units of contrast: (batch, H, W, C)."""
+        """A batch of images from number `first` on, around the mean and in units of contrast: (batch, H, W, C)."""
         memories, shape = self.memories, tuple(self.memories.mean.shape)
         noise = [generator(seed, purpose, i).standard_normal(shape) for i in range(first, first + self.batch)]
         with full_precision(memories.rows):
-            x = self._constrained(float(self.sigmas[0]) * like(np.stack(noise), memories.rows))
+            x = self._constrain(float(self.sigmas[0]) * like(np.stack(noise), memories.rows))
             for sigma, after, radius in zip(self.sigmas, [*self.sigmas[1:], 0.0], self.radii, strict=True):
-                attend = attend_whole if radius == self.covering else attend_windows
+                attend = attend_globally if radius == self.covering else attend_windows
                 seen = x if self.precision is None else x * self.precision
-                x0 = self._constrained(attend(memories, seen, sigma, radius, self.half_norms[radius]))
+                x0 = self._constrain(attend(memories, seen, sigma, radius, self.half_norms[radius]))
                 x = x0 + float(after / sigma) * (x - x0)
         return x
 
-    def _constrained(self, x: Array) -> Array:
+    def _constrain(self, x: Array) -> Array:
         return x if self.precision is None else namespace(x).where(self.mask, self.values, x)
 
 
-def _constraint(conditioned: MaskAndImage, memories: ImageMemories) -> tuple[Array, Array, Array]:
-    """The conditioned values of images: mask, levels, and levels around the mean in units of contrast: (H, W, C)."""
+def _check_condition(conditioned: MaskAndImage, memories: ImageMemories) -> tuple[Array, Array, Array]:
+    """Mask, conditioned values, and these around the mean in units of contrast: (H, W, C) each."""
     try:
         mask, image = map(to_numpy, conditioned)
     except (TypeError, ValueError):
@@ -190,10 +191,10 @@ def _constraint(conditioned: MaskAndImage, memories: ImageMemories) -> tuple[Arr
 
 
 def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule]:
-    """The radius at which new images are as far from the memories as these are from each other, and how it was set.
+    """The radius at which new images are as far from the memories as these are from each other, and its rule.
 
     It is the largest, to 5 %, at which the median distance from a draw of a fixed seed to its nearest memory is at
-    least the median distance from a memory to the nearest one that differs from it.
+    least the median distance from a memory to the nearest different one.
     """
     if memories.K < 2:
         raise ValueError("the matched-distance rule compares memories; there is one. Store more, or pass radius.")
@@ -205,7 +206,7 @@ def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule
     stored = np.unique(to_numpy(memories.to_images(as_drawn)).reshape(memories.K, -1), axis=0)
     target = float(np.median(nearest_distances(stored))) if len(stored) > 1 else 0.0
     if target <= 1e-6 * memories.spread * memories.contrast:
-        raise ValueError("images must differ for this rule; at least half are alike. Store others, or pass radius.")
+        raise ValueError("images must differ for this rule; at least half are equal. Store others, or pass radius.")
     n_draws = min(max(MAX_DRAWN_VALUES // stored.size // LOOK * LOOK, MIN_DRAWS), MAX_DRAWS)
 
     def far_enough(radius: float) -> bool:
@@ -227,7 +228,7 @@ def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule
 
 
 def median_distance(annealing: Annealing, stored: Array, target: float, n_draws: int) -> float:
-    """Median distance of draws from the stored rows, of no more draws than show whether it reaches the target."""
+    """Median distance of draws from the stored rows, over as many draws as show whether it reaches the target."""
     memories, batch, distances = annealing.memories, annealing.batch, np.empty(0)
 
     def of_batch(first: int) -> NumpyArray:
@@ -235,10 +236,10 @@ def median_distance(annealing: Annealing, stored: Array, target: float, n_draws:
         return nearest_distances(drawn.reshape(len(drawn), -1), stored)
 
     while len(distances) < n_draws:
-        # As many batches as there are cores; those beyond the one that decides are drawn in vain.
+        # As many batches as there are cores; those after the decisive one are not used.
         ahead = range(len(distances), n_draws, batch)[: max(usable_cores(), LOOK // batch, 1)]
-        for found in map_in_threads(of_batch, ahead):
-            distances = np.append(distances, found)[:n_draws]
+        for new in map_in_threads(of_batch, ahead):
+            distances = np.append(distances, new)[:n_draws]
             excess = abs(2 * (distances >= target).sum() - len(distances))
             if len(distances) % LOOK == 0 and excess > MIN_STANDARD_ERRORS * math.sqrt(len(distances)):
                 return float(np.median(distances))
@@ -246,24 +247,24 @@ def median_distance(annealing: Annealing, stored: Array, target: float, n_draws:
 
 
 SPACING = 10
-"""Pixels between the displacements that are drawn; those between them are interpolated."""
+"""Pixels between random displacements, between which others are interpolated."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionedPixels:
-    """Values that new images must have: (h, w) or (h, w, 3) each."""
+    """Pixel values that new images must have: (h, w) or (h, w, 3) each."""
 
-    pixels: Array  # booleans, which values are those of single pixels
-    rectangles: Array  # booleans, which other values are those of rectangles
-    levels: Array  # in [0, 1], zero where nothing is conditioned
+    pixels: Array  # booleans, true for conditions on single pixels
+    rectangles: Array  # booleans, true for conditions on rectangles
+    levels: Array  # pixel values in [0, 1], zero where nothing is conditioned
 
 
 @dataclass(frozen=True, eq=False)
 class PatchGenerator:
     """New images whose parts come from different stored ones."""
 
-    levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored images of positive weight, floats in [0, 1]
-    weights: Array  # (K_kept,) how often each of them counts
+    levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored images with positive weight, floats in [0, 1]
+    weights: Array  # (K_kept,) of these images
     kept: Array  # (K_kept,) their indices among all stored images
     warp: float = 0.0  # root mean square displacement of new images in pixels
     radius: float | None = None  # of windows, in pixels per unit of noise; None for the matched-distance rule
@@ -278,17 +279,19 @@ class PatchGenerator:
 
     @cached_property
     def heads(self) -> LocalHeads:
-        """The local heads. The radius is searched for here, once it is known whether pixels are conditioned."""
+        """The local heads; their radius is searched for here, because it depends on whether pixels are conditioned."""
         illumination = None if self.conditioned is None else False
         return LocalHeads(self.levels, np.log(self.weights), self.radius, illumination=illumination)
 
     @cached_property
     def _annealing(self) -> Annealing:
-        given = self.conditioned
-        return self.heads.annealing(None if given is None else (given.pixels | given.rectangles, given.levels))
+        conditioned = self.conditioned
+        return self.heads.annealing(
+            None if conditioned is None else (conditioned.pixels | conditioned.rectangles, conditioned.levels)
+        )
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
-        """n new images (n, h, w[, 3]) as levels, and the stored one nearest to each."""
+        """n new images (n, h, w[, 3]), and the stored one nearest to each."""
         seed = int(rng.integers(2**63))
         drawn = np.asarray(self.heads.draw(n, seed, self._annealing))
         if self.warp and self.conditioned is None:
@@ -298,11 +301,11 @@ class PatchGenerator:
         return Generated(drawn, self.kept[nearest])
 
     def condition(self, observation: ConditionedPixels) -> PatchGenerator:
-        """The generator of images that have these values; they are not warped, which would move the values."""
+        """The generator of images with these pixel values; images are not warped, which would move the values."""
         return replace(self, conditioned=observation)
 
     def describe(self) -> Description:
-        """The window radius and how it was set, and the warp."""
+        """The window radius and its rule, and the warp."""
         radius = self.heads.radius
         summary = f"local attention heads, window radius {radius:.3g} ({self.heads.radius_rule.value})"
         note = f"new images are warped by {self.warp:.2g} px; warp=0 switches that off."
@@ -312,12 +315,13 @@ class PatchGenerator:
 
 
 def random_warps(images: ArrayLike, amplitude: float = 1.0, rng: object = None) -> Array:
-    """The images, each warped by its own smooth displacement field; edges are continued outwards.
+    """Images, each warped by a random smooth displacement field, with reflected edges.
 
-    Warped by less than a stroke's width, an image is another example of the same thing, which no mixture contains.
-    The field is a coarse grid of normal vectors, joined by cubic splines and scaled so that its root mean square, over
-    the image and both directions, is `amplitude` pixels on average. Image i's field depends on (seed, i) only. The
-    result has the shape, library and dtype of the images (n, H, W[, channels]), float32 for whole numbers.
+    Warped by less than the width of a stroke, an image is another example of the same object, which no mixture
+    contains. The field is a coarse grid of normal vectors, interpolated by cubic splines and scaled so that its root
+    mean square, over the image and both directions, is `amplitude` pixels on average. The field of image i depends on
+    (seed, i) only. The result has the shape, library and dtype of the images (n, H, W[, channels]), float32 for
+    integers.
     """
     from scipy.ndimage import map_coordinates
 
@@ -335,7 +339,7 @@ def random_warps(images: ArrayLike, amplitude: float = 1.0, rng: object = None) 
 
 
 def _splines(size: int) -> Array:
-    """Cubic B-splines, a node every `SPACING` pixels and one beyond either end, at each pixel: (size, nodes)."""
+    """Cubic B-splines at each pixel, with a node every `SPACING` pixels and one beyond either end: (size, nodes)."""
     from scipy.interpolate import BSpline
 
     cells = max(-(-(size - 1) // SPACING), 1)

@@ -1,8 +1,8 @@
-"""Attention of each pixel over stored images, by the window that it sees: the inner step x₀ of local heads.
+"""Attention of each pixel over stored images by the window around it: the inner step x₀ of local heads.
 
-−‖x − m_k‖²/2 and x·m_k − ‖m_k‖²/2 differ by what all memories share, so that only overlaps x·m_k depend on the state.
-They are summed over the columns of a window by a product for each row of pixels, and over its rows by a banded one:
-sums of few terms, which keep their digits in float32 where differences of running sums would not.
+−‖x − m_k‖²/2 and x·m_k − ‖m_k‖²/2 differ by a term that all memories share, so only overlaps x·m_k depend on the state.
+They are summed over the columns of a window by a product for each row of pixels, and over its rows by a banded product:
+such sums of few terms are accurate in float32, and differences of running sums would not be.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ...._backend.arrays import Array, ArrayLike, as_floats, concatenate, empty,
 from ....core.memory import MemoryBank
 
 MAX_TRIPLES, MAX_TRIPLES_ON_DEVICE = 3 * 2**16, 2**26
-"""(pixel, image, memory) triples in an array: what fits into a core's cache, or what keeps an accelerator busy."""
+"""(pixel, image, memory) triples in an array: as many as fit into a core's cache, or keep an accelerator busy."""
 ROWS_PER_STRIP = 4
-"""Rows of pixels whose windows one product sums; its cost per pixel grows with this plus the height of a window."""
+"""Rows of pixels whose windows one product sums; its cost per pixel grows with their number plus the window height."""
 COSINES_PER_PIXEL = 1 / 8
-"""Cosines of illumination along a side: waves of 16 pixels and more hold the shade of a cheek, not of an eye."""
+"""Cosines of illumination along a side: waves of at least 16 pixels hold the shade of a cheek, but not of an eye."""
 ILLUMINATION_WEIGHT = 0.3
-"""How much illumination counts beside detail. With much less, faces are lit from everywhere at once."""
+"""Weight of illumination beside detail. With much less, parts of a face are lit from different directions."""
 MIN_SIDE, EXTREME_MARGIN, MAX_EXTREME_SHARE = 24, 0.02, 0.5
-"""Images are not photographs where the shorter side has fewer pixels, or more than the last share of values lie
-within the second share of the range from the darkest or the brightest: in drawings a pale line is a mistake."""
+"""Images are not photographs if the shorter side has fewer pixels, or if more than the last share of values lie within
+the second share of the range from the darkest or the brightest: in drawings, a pale line is a mistake."""
 
 
 def check_images(images: ArrayLike) -> Array:
-    """images as finite floats, (K, H, W) or (K, H, W, channels); whole numbers become float32, exact for pixels."""
+    """Images as finite floats, (K, H, W) or (K, H, W, channels); integers become float32, exact for pixel values."""
     if is_torch(images):
         images = images if images.is_floating_point() or images.is_complex() else images.float()
     else:
@@ -36,7 +36,7 @@ def check_images(images: ArrayLike) -> Array:
         images = images.astype(np.float32) if images.dtype.kind in "iub" else images
     images = as_floats(images, "images")
     if images.ndim not in (3, 4) or 0 in images.shape:
-        rule = "images must be (K, H, W) or (K, H, W, channels), none of them zero"
+        rule = "images must be (K, H, W) or (K, H, W, channels), without empty axes"
         raise ValueError(f"{rule}; got shape {tuple(images.shape)}. One image is images[None].")
     return images
 
@@ -52,11 +52,11 @@ def are_photographs(images: Array) -> bool:
 
 
 class Illumination:
-    """Illumination and detail of photographs, as channels of their own.
+    """Illumination and detail of photographs, as separate channels.
 
-    The illumination of an image x is its part in the lowest cosines along either side, P x Pᵀ; its detail is the rest.
-    Parts of two portraits fit when their details do, however bright one is beside the other. So illumination counts
-    less in the comparison of windows, and is projected again when parts are joined, which removes seams.
+    The illumination of an image x is its projection on the lowest cosines along either side, P x Pᵀ; detail is the
+    rest. Parts of two portraits fit if their details do, even if one is brighter. So illumination has less weight when
+    windows are compared, and is projected again when parts are joined, which removes seams.
     """
 
     def __init__(self, images: Array) -> None:
@@ -68,7 +68,7 @@ class Illumination:
         return concatenate([ILLUMINATION_WEIGHT * illumination, images - illumination], 3)
 
     def join(self, parts: Array) -> Array:
-        """Illumination and detail (n, H, W, 2C) as images (n, H, W, C); each is freed of the other's part."""
+        """Illumination and detail (n, H, W, 2C), each projected on its own space, as images (n, H, W, C)."""
         C = parts.shape[3] // 2
         illumination, detail = parts[..., :C] / ILLUMINATION_WEIGHT, parts[..., C:]
         return self._project(illumination) + detail - self._project(detail)
@@ -88,21 +88,21 @@ def _projection(side: int) -> Array:
 
 
 class ImageMemories:
-    """Images that are not masked out, around their mean and in units of their contrast, laid out for the heads.
+    """Images that are not masked out, around their mean and in units of their contrast, in layouts for the heads.
 
-    rows, columns: (H, W·C, K) a value of all memories side by side, and (W, H, C + 1, K) the same by column, with ones
-                   to sum weights with; the C channels are twice those of the images where illumination is split
+    rows, columns: (H, W·C, K) and (W, H, C + 1, K) values, with memories last; columns have an additional channel of
+                   ones, which sums weights; C is twice the number of channels if illumination is split
     mean, log_r:   (H, W, C), weighted by multiplicities; (K,)
     contrast:      standard deviation of pixels among memories: √(Σ v² / Σ v) of the variances v, which blank margins
-                   and single odd pixels change little
+                   and single unusual pixels change little
     spread:        root mean square distance of memories from their mean, in units of contrast: at least 1
     """
 
     def __init__(self, images: ArrayLike, log_r: ArrayLike | None, illumination: bool | None = False) -> None:
         images = check_images(images)
         self.channels = tuple(images.shape[3:])
-        split = are_photographs(images) if illumination is None else illumination
-        self.illumination = Illumination(images) if split else None
+        is_split = are_photographs(images) if illumination is None else illumination
+        self.illumination = Illumination(images) if is_split else None
         if self.illumination is not None:
             images = self.illumination.split(images.reshape(*images.shape[:3], -1))
         bank = MemoryBank(images.reshape(len(images), -1), log_r).active
@@ -117,28 +117,28 @@ class ImageMemories:
         self.spread = math.sqrt(total) / self.contrast if total > 0 else 1.0
         self.log_r, self.mean = bank.log_r, mean.reshape(self.H, self.W, self.C)
         by_value = (centered / self.contrast).T
-        self.rows = _laid_out(by_value.reshape(self.H, self.W * self.C, self.K))
+        self.rows = _make_contiguous(by_value.reshape(self.H, self.W * self.C, self.K))
         columns = xp.swapaxes(by_value.reshape(self.H, self.W, self.C, self.K), 0, 1)
-        self.columns = _laid_out(concatenate([columns, xp.ones_like(columns[:, :, :1])], 2))
+        self.columns = _make_contiguous(concatenate([columns, xp.ones_like(columns[:, :, :1])], 2))
 
     def to_images(self, x: Array) -> Array:
-        """(n, H, W, C) in units of contrast around the mean, as images of the memories' own shape."""
+        """States (n, H, W, C), in units of contrast around the mean, as images of the shape of the memories."""
         levels = x * self.contrast + self.mean
         levels = levels if self.illumination is None else self.illumination.join(levels)
         return levels.reshape(len(x), self.H, self.W, *self.channels)
 
     def half_norms(self, radius: int, precision: Array | None = None) -> Array:
-        """½ ‖m_k‖² in the window of each pixel: (W, H, 1, K); precision (H, W, C) says how much each value counts."""
+        """½ ‖m_k‖² in the window of each pixel: (W, H, 1, K); precision (H, W, C) weighs values."""
         xp = namespace(self.rows)
         squares = (self.rows**2).reshape(self.H, self.W, self.C, self.K)
         squares = (squares if precision is None else squares * precision[..., None]).sum(2)
         across = xp.matmul(_band(self.W, self.W, radius, squares), squares)
         windows = _band(self.H, self.H, radius, squares) @ across.reshape(self.H, -1)
-        return _laid_out(xp.swapaxes(windows.reshape(self.H, self.W, 1, self.K), 0, 1)) / 2
+        return _make_contiguous(xp.swapaxes(windows.reshape(self.H, self.W, 1, self.K), 0, 1)) / 2
 
 
-def attend_whole(memories: ImageMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
-    """x₀ of windows that all cover the image, by one softmax per image; arguments as of `attend_windows`."""
+def attend_globally(memories: ImageMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
+    """x₀ for windows that all cover the image, by one softmax per image; arguments as of `attend_windows`."""
     xp, half_norm = namespace(x), half_norms[0, 0]
     flat, scale = memories.rows.reshape(-1, memories.K), float(1 / sigma**2)
     logits = (x.reshape(len(x), -1) * scale) @ flat + (memories.log_r - scale * half_norm)
@@ -147,14 +147,14 @@ def attend_whole(memories: ImageMemories, x: Array, sigma: float, radius: int, h
 
 
 def attend_windows(memories: ImageMemories, x: Array, sigma: float, radius: int, half_norms: Array) -> Array:
-    """x₀ of windows of this radius, from x times the precision of half norms: (n, H, W, C) -> (n, H, W, C).
+    """x₀ for windows of this radius, from x times the precision of half norms: (n, H, W, C) -> (n, H, W, C).
 
-    A few columns of pixels at a time, and one block of memories after the other under a running softmax.
+    It is computed for a few columns of pixels at a time, and for blocks of memories with a running softmax.
     """
     xp = namespace(x)
     n, scale = len(x), float(1 / sigma**2)
     bias = memories.log_r - scale * half_norms
-    seen = _laid_out(xp.swapaxes(x.reshape(n, memories.H, -1), 0, 1)) * scale
+    seen = _make_contiguous(xp.swapaxes(x.reshape(n, memories.H, -1), 0, 1)) * scale
     pairs = (MAX_TRIPLES_ON_DEVICE if is_torch(x) and x.is_cuda else MAX_TRIPLES) // (memories.H * n)
     size = -(-memories.K // -(-memories.K // max(pairs, 64)))
     overlaps = _Overlaps(memories, seen, radius, min(max(pairs // size, 1), memories.W), size)
@@ -166,7 +166,7 @@ def attend_windows(memories: ImageMemories, x: Array, sigma: float, radius: int,
             block = slice(begin, min(begin + size, memories.K))
             logits = overlaps.at(columns, block)
             logits += bias[columns, :, :, block]
-            top, sums = _with_block(top, sums, logits, memories.columns[columns, :, :, block])
+            top, sums = _add_block(top, sums, logits, memories.columns[columns, :, :, block])
         means = sums[..., :-1, :] / sums[..., -1:, :]  # type: ignore[index]  # there is at least one block
         x0[:, :, columns] = xp.moveaxis(means, (3, 1, 0), (0, 1, 2))
     return x0
@@ -175,7 +175,8 @@ def attend_windows(memories: ImageMemories, x: Array, sigma: float, radius: int,
 class _Overlaps:
     """x·m_k in the window of each pixel, for some columns of pixels and a block of memories at a time.
 
-    seen: (H, n, W·C) the state by rows of pixels. Work arrays are made once: fresh ones cost more than the arithmetic.
+    seen: (H, n, W·C) the state by rows of pixels. Work arrays are allocated once, because allocation costs more than
+    the arithmetic.
     """
 
     def __init__(self, memories: ImageMemories, seen: Array, radius: int, width: int, size: int) -> None:
@@ -207,7 +208,7 @@ class _Overlaps:
         return summed.reshape(width, height, n, size)[:, :H]
 
 
-def _with_block(before: Array | None, sums: Array | None, logits: Array, values: Array) -> tuple[Array, Array]:
+def _add_block(before: Array | None, sums: Array | None, logits: Array, values: Array) -> tuple[Array, Array]:
     """Highest logit and Σ weights · values with one more block: (columns, H, n, 1), (columns, H, C + 1, n)."""
     xp = namespace(logits)
     top = xp.amax(logits, axis=-1, keepdims=True)
@@ -242,5 +243,5 @@ def _first(x: Array, shape: tuple[int, ...]) -> Array:
     return x[: math.prod(shape)].reshape(shape)
 
 
-def _laid_out(x: Array) -> Array:
+def _make_contiguous(x: Array) -> Array:
     return x.contiguous() if is_torch(x) else np.ascontiguousarray(x)

@@ -1,8 +1,8 @@
-"""Gap patterns drawn whole: that of a stored sequence, or one from a Markov chain along the sites.
+"""The distribution of gap patterns: that of a stored sequence, or one from a Markov chain along the sites.
 
 P(g | k) = (1 − mixing) 1[g = g_k] + mixing Π_i P_i(g_i | g_{i−1}). The chain opens and extends gaps as often as stored
-sequences do at each site, so gaps have their lengths, which sites that are drawn one by one would not give. `mixing`
-maximises the likelihood of the patterns of sequences left out.
+sequences do at each site, so gaps have the lengths of stored ones, unlike gaps at independent sites. `mixing` maximizes
+the likelihood of the patterns of left-out sequences.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .conserved import loss
 from .sequences import GAP, WeightedSequences
 
 PSEUDO_COUNTS = 1.0
-"""Sequences that open and extend gaps as often as all sites do on average, in addition to the stored ones."""
+"""Number of additional sequences that open and extend gaps at the mean rates of all sites."""
 EM_ROUNDS, MAX_MIXING = 200, 0.5
-"""At least half of the patterns are stored ones: with these, gaps stay where related sequences have them."""
+"""At least half of the patterns are stored ones, which have gaps where related sequences have them."""
 
 
-class GapLaw(NamedTuple):
-    """Patterns of the stored sequences and the chain: see above."""
+class GapDistribution(NamedTuple):
+    """Patterns of the stored sequences, the chain, and the share of the chain."""
 
     stored: Array  # (K, L) booleans
     opening: Array  # (L,) P_i(1 | 0); no gap comes before the first site
@@ -30,26 +30,26 @@ class GapLaw(NamedTuple):
     mixing: float
 
     @classmethod
-    def fit(cls, sequences: WeightedSequences, held: Array) -> GapLaw:
-        """The law of the patterns of weighted sequences.
+    def fit(cls, sequences: WeightedSequences, invariant: Array) -> GapDistribution:
+        """The distribution of the patterns of weighted sequences.
 
-        held: (L,) which columns are held. Those without any gap have one, all together, with probability
-              `loss(K)` at most where the chain draws.
+        invariant: (L,) which columns are invariant. In a draw of the chain, any of those without gaps has one with
+              probability `loss(K)` at most.
         """
         gaps, w = sequences.codes == GAP, sequences.weights
         size = sequences.effective_size
         matches, chains = np.empty(len(gaps)), np.empty(len(gaps))
         for k in range(len(gaps)):
-            others, left = np.delete(gaps, k, axis=0), np.delete(w, k) / max(1 - w[k], 1e-12)
-            matches[k] = left[(others == gaps[k]).all(1)].sum()
-            chains[k] = np.exp(_log_chain(gaps[k : k + 1], *_rates(others, left, size))[0])
+            remaining, left = np.delete(gaps, k, axis=0), np.delete(w, k) / max(1 - w[k], 1e-12)
+            matches[k] = left[(remaining == gaps[k]).all(1)].sum()
+            chains[k] = np.exp(_log_chain(gaps[k : k + 1], *_rates(remaining, left, size))[0])
         mixing = MAX_MIXING
         for _ in range(EM_ROUNDS):
             by_chain = mixing * chains
             mixing = float(w @ (by_chain / np.maximum(by_chain + (1 - mixing) * matches, 1e-300)))
-        # At least as if one more sequence had a pattern of its own.
+        # At least as if one more sequence had a new pattern.
         mixing = min(max(mixing, loss(size)), MAX_MIXING)
-        complete = held & ~gaps.any(0)
+        complete = invariant & ~gaps.any(0)
         limit = np.where(complete, loss(size) / max(int(complete.sum()), 1), 1.0)
         opening, extending = (np.minimum(rates, limit) for rates in _rates(gaps, w, size))
         return cls(gaps, opening, extending, mixing)
@@ -57,10 +57,10 @@ class GapLaw(NamedTuple):
     @property
     def marginals(self) -> Array:
         """P(g_i = 1) under the chain: (L,)."""
-        found, before = np.empty(len(self.opening)), 0.0
+        shares, before = np.empty(len(self.opening)), 0.0
         for i, (opening, extending) in enumerate(zip(self.opening, self.extending, strict=True)):
-            found[i] = before = (1 - before) * opening + before * extending
-        return found
+            shares[i] = before = (1 - before) * opening + before * extending
+        return shares
 
     @property
     def probabilities(self) -> Array:
@@ -69,7 +69,7 @@ class GapLaw(NamedTuple):
 
     def sample(self, k: Array, by_chain: Array, uniforms: Array) -> Array:
         """Patterns of stored sequences k (n,), or of the chain where `by_chain` (n,), at uniforms (n, L): (n, L)."""
-        drawn = self.stored[k]
+        patterns = self.stored[k]
         chains = np.flatnonzero(by_chain)
         before, u = np.zeros(len(chains), dtype=bool), np.ascontiguousarray(uniforms[chains].T)
         opened, extended = u < self.opening[:, None], u < self.extending[:, None]
@@ -78,8 +78,8 @@ class GapLaw(NamedTuple):
             column[:] = opens
             np.copyto(column, extends, where=before)
             before = column
-        drawn[chains] = columns.T
-        return drawn
+        patterns[chains] = columns.T
+        return patterns
 
     def matches(self, gaps: Array) -> Array:
         """Whether patterns (n, L) are those of each stored sequence: (n, K)."""
@@ -89,10 +89,10 @@ class GapLaw(NamedTuple):
         """log Π_i P_i(g_i | g_{i−1}) of patterns (n, L): (n,)."""
         return _log_chain(gaps, self.opening, self.extending)
 
-    def given(self, forced: Array) -> tuple[GapLaw, float]:
-        """The law whose chain is given gaps (L,), 1 or 0 and −1 where they are free, and their log probability.
+    def condition(self, forced: Array) -> tuple[GapDistribution, float]:
+        """The distribution whose chain is conditioned on gaps (L,), 1, 0 or −1 for free, and their log probability.
 
-        The probability of all later values, for each value of a site, goes backwards along the chain.
+        The probability of all later values, given the value of a site, is computed backward along the chain.
         """
         rates = np.stack([self.opening, self.extending], axis=1)  # (L, 2) P_i(1 | 0) and P_i(1 | 1)
         later, log_probability = np.ones(2), 0.0  # after no gap, after a gap
@@ -118,14 +118,14 @@ class GapLaw(NamedTuple):
 
 
 def _rates(gaps: Array, w: Array, size: float) -> tuple[Array, Array]:
-    """How often gaps open and extend at each site, with pseudo-counts: (L,), (L,)."""
+    """Rates at which gaps open and extend at each site, with pseudo-counts: (L,), (L,)."""
     before = np.concatenate([np.zeros((len(gaps), 1), dtype=bool), gaps[:, :-1]], axis=1)
     opened, closed = size * (w @ (gaps & ~before)), size * (w @ ~before)
     extended, open_before = size * (w @ (gaps & before)), size * (w @ before)
-    usual_opening = (opened.sum() + 0.5) / (closed.sum() + 1)
-    usual_extending = (extended.sum() + 0.5) / (open_before.sum() + 1)
-    opening = (opened + PSEUDO_COUNTS * usual_opening) / (closed + PSEUDO_COUNTS)
-    return opening, (extended + PSEUDO_COUNTS * usual_extending) / (open_before + PSEUDO_COUNTS)
+    mean_opening = (opened.sum() + 0.5) / (closed.sum() + 1)
+    mean_extending = (extended.sum() + 0.5) / (open_before.sum() + 1)
+    opening = (opened + PSEUDO_COUNTS * mean_opening) / (closed + PSEUDO_COUNTS)
+    return opening, (extended + PSEUDO_COUNTS * mean_extending) / (open_before + PSEUDO_COUNTS)
 
 
 def _log_chain(gaps: Array, opening: Array, extending: Array) -> Array:

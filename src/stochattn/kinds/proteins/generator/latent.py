@@ -1,8 +1,8 @@
-"""Calibrated latent: attention's mixture among the first principal components of sequences, with calibrated decoding.
+"""The generator "latent": attention's mixture in the first principal components of sequences, with calibrated decoding.
 
-A draw among the components of one-hot sequences says which cluster a new sequence belongs to. Its residues are then
-*sampled*, with probabilities calibrated so that draws have the site distributions of the stored sequences. A fixed set
-of draws of the components makes an exact mixture (`sequence_mixture`), which also draws gaps and ties whole.
+A draw of the components of one-hot sequences decides on the cluster of a new sequence. Its residues are then *sampled*,
+with probabilities calibrated so that draws have the site distributions of the stored sequences. A fixed set of draws of
+the components defines an exact mixture (see `mixture`), which also draws gap patterns and ties.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ from ....core.mixture import pick
 from ...generator import Description, Generated
 from . import sequences as seq
 from .conditions import ConditionedSequences
-from .conserved import find_ties, held_columns, hold, loss
-from .gaps import GapLaw
+from .conserved import find_invariant_columns, find_ties, limit_changes, loss
+from .gaps import GapDistribution
 from .mixture import SequenceMixture
 from .sequences import GAP, WeightedSequences
-from .sites import PROTEIN, DirichletMixture, SiteLaw, fit_site_law
+from .sites import PROTEIN, DirichletMixture, SiteMixture, fit_sites
 
 SHARE, FACTORS, MIN_SIGNAL = 0.9, (1.0, 0.5, 0.25), 0.05
 """Share of the variance that components keep, factors of the bandwidth, and the least signal of a component. Smaller
-bandwidths are tried where draws stay too far from stored sequences: for a few clusters, or for near-copies."""
-# more or fewer draws calibrate within the tolerance too
+bandwidths are tried if draws are too far from stored sequences, as for a few clusters or near-copies."""
 MAX_ENTRIES, MAX_DRAWS, MIN_DRAWS, TOLERANCE = 2**21, 2048, 256, 1e-3
 """Probabilities (draws · residues · sites) of the mixture, limits of its draws, errors of frequencies and identity."""
 DRAWS_PER_SEQUENCE, MAX_TABLE = 4, 2**24
-"""Draws around each stored sequence, at least, while there are no more probabilities than this."""
+"""Least number of draws around each stored sequence, unless there were more probabilities than MAX_TABLE."""
 MAX_ROUNDS, MAX_TRIALS, MAX_STEP, MAX_GAIN = 100, 12, 3.0, 32.0
 MAX_RATE = 0.5
-"""Of substitutions: with more of them, a draw around a sequence unlike all others may not be recognised any more."""
+"""Largest rate of substitutions: with more, a draw around an unusual sequence may no longer match the family."""
 CYSTEINE, MAX_CHANCE, MIN_ODD = 1, 1e-3, 0.25
-"""Cysteines pair up in a family if so few stored sequences have an odd number of them that this has at most that chance
-at equal odds; and how many stored sequences count as odd where none is."""
+"""Cysteines pair up in a family if the number of stored sequences with an odd number of them has at most this
+probability under equal odds; MIN_ODD is the least number of such sequences that is assumed."""
 
 
 class LatentCalibration(NamedTuple):
@@ -56,26 +55,26 @@ class LatentParameters(NamedTuple):
 
     memories: Array  # (K, d) z_k, coordinates of the stored sequences among components of one-hot rows with gaps
     variances: Array  # (d,) Lambda, those of the memories; s shrinks the memories so that draws have them too
-    outward: Array  # (d, q L) V, residue by residue; components weigh as much as they are signal
-    sites: SiteLaw  # pi, which draws have too, and q, what pseudo-counts follow
-    held: Array  # (L,) the residue of columns that have no other one, −1 for other columns
-    substitution_rates: Array  # (K, L) e, how often a residue is drawn from q: large around sequences unlike all others
+    outward: Array  # (d, q L) V, residue by residue, with components weighted by their signal
+    sites: SiteMixture  # pi, the site distributions of draws, and q, the distributions of pseudo-counts
+    invariant: Array  # (L,) the residue of invariant columns, −1 for other columns
+    substitution_rates: Array  # (K, L) e, probability that a residue is drawn from q: large around unusual sequences
     bandwidth: float  # h, in standard deviations of the stored sequences
     calibration: LatentCalibration  # gamma and b, and the identity they give
-    target_identity: float  # of stored sequences with the nearest other one, on average; draws should have it too
-    mixture: SequenceMixture  # the law of draws
+    target_identity: float  # mean identity of stored sequences with the nearest other one, which draws should have too
+    mixture: SequenceMixture  # the distribution of draws
 
 
 class _Draws(NamedTuple):
-    """Draws of the components, as decoding needs them."""
+    """Draws of the components, prepared for decoding."""
 
     x: Array  # (n, q L)
     rates: Array  # (n, L) e
-    weights: Array  # (n, L) of probabilities that are not substituted, adding up to one at each site
+    weights: Array  # (n, L) of probabilities that are not substituted, which sum to one at each site
     gaps: Array  # (n, L) booleans
 
     @classmethod
-    def of(cls, k: Array, x: Array, rates: Array, gaps: GapLaw) -> _Draws:
+    def of(cls, k: Array, x: Array, rates: Array, gaps: GapDistribution) -> _Draws:
         """Draws x around memories k (n,)."""
         uniforms = np.random.default_rng(2).random((len(k), rates.shape[1] + 1), dtype=np.float32)
         patterns = gaps.sample(k, uniforms[:, -1] < gaps.mixing, uniforms[:, :-1])
@@ -88,7 +87,7 @@ class CalibratedLatent:
     """Draws around stored sequences among their components, decoded by sampling: see `LatentParameters`."""
 
     sequences: WeightedSequences
-    bandwidth: float | None = None  # h, up to 1 for one Gaussian; by default the normal reference, or a part of it
+    bandwidth: float | None = None  # h, at most 1 for one Gaussian; None for the normal reference or a part of it
     prior: DirichletMixture = PROTEIN  # of the residues at a site
 
     def __post_init__(self) -> None:
@@ -100,33 +99,33 @@ class CalibratedLatent:
     def parameters(self) -> LatentParameters:
         """The calibrated parameters, computed when they are first needed.
 
-        gamma gives draws the identity with the nearest stored sequence that these have with each other, or is 0.
+        gamma is 0, or gives draws the mean identity with the nearest stored sequence that stored sequences have.
         """
         codes, weights, _ = self.sequences
         target = float(weights @ seq.nearest_identity(codes)[1])
-        held = held_columns(self.sequences)
-        gaps, sites = GapLaw.fit(self.sequences, held >= 0), fit_site_law(self.sequences, self.prior)
-        rates = np.where(held < 0, seq.relative_substitution_rates(self.sequences)[:, None] * sites.share, 0.0)
+        invariant = find_invariant_columns(self.sequences)
+        gaps, sites = GapDistribution.fit(self.sequences, invariant >= 0), fit_sites(self.sequences, self.prior)
+        rates = np.where(invariant < 0, seq.relative_substitution_rates(self.sequences)[:, None] * sites.share, 0.0)
         rates = np.minimum(rates, MAX_RATE)
-        wanted = hold(sites.mixed, held, self.sequences.effective_size)
+        wanted = limit_changes(sites.mixed, invariant, self.sequences.effective_size)
         memories, variances, outward = _components(self.sequences, SHARE, self.prior.n_letters)
         k, d = self._memories_of_draws(), len(variances)
         noise = np.random.default_rng(0).standard_normal((len(k) // 2, d))
         for factor in FACTORS if self.bandwidth is None else (1.0,):
-            usual = factor * min((4 / ((d + 2) * self.sequences.effective_size)) ** (1 / (d + 4)), 1.0)
-            h = float(usual if self.bandwidth is None else self.bandwidth)
+            default = factor * min((4 / ((d + 2) * self.sequences.effective_size)) ** (1 / (d + 4)), 1.0)
+            h = float(default if self.bandwidth is None else self.bandwidth)
             x = sample_kernels(memories[k], variances, h, np.concatenate([noise, -noise])) @ outward
-            calibration, table = _matched_gain(
+            calibration, table = _match_gain(
                 _Draws.of(k, x, rates, gaps), weights @ rates, sites, wanted, codes, target
             )
             if calibration.identity > target - TOLERANCE or not d:
                 break
-        table[:, :, held >= 0] = wanted.T[:, held >= 0]
-        law = self._mixture(k, table, gaps)
-        return LatentParameters(memories, variances, outward, sites, held, rates, h, calibration, target, law)
+        table[:, :, invariant >= 0] = wanted.T[:, invariant >= 0]
+        mixture = self._mixture(k, table, gaps)
+        return LatentParameters(memories, variances, outward, sites, invariant, rates, h, calibration, target, mixture)
 
     def _memories_of_draws(self) -> Array:
-        """Memories of the draws of the components, in proportion to their weights, each half alike: (n,)."""
+        """Memories of the draws of the components, in proportion to their weights; both halves are equal: (n,)."""
         K, L = self.sequences.codes.shape
         entries = self.prior.n_letters * L
         enough = min(max(MAX_ENTRIES // entries, MIN_DRAWS), MAX_DRAWS)
@@ -134,18 +133,18 @@ class CalibratedLatent:
         half = n // 2
         return np.tile(pick(np.cumsum(self.sequences.weights), (np.arange(half) + 0.5) / half), 2)
 
-    def _mixture(self, k: Array, probabilities: Array, gaps: GapLaw) -> SequenceMixture:
-        """The law of draws. Odd numbers of cysteines are no more frequent than among stored sequences."""
+    def _mixture(self, k: Array, probabilities: Array, gaps: GapDistribution) -> SequenceMixture:
+        """The mixture of draws, in which odd numbers of cysteines are not more frequent than in stored sequences."""
         from scipy.special import bdtr
 
         ties = find_ties(self.sequences, self.prior.n_letters)
         broken = loss(self.sequences.effective_size)
-        law = SequenceMixture(k, probabilities, gaps, ties, broken)
+        mixture = SequenceMixture(k, probabilities, gaps, ties, broken)
         size, odd = self.sequences.effective_size, (self.sequences.codes == CYSTEINE).sum(1) % 2 == 1
         n_odd = float(self.sequences.weights @ odd) * size
         if self.prior.n_letters != PROTEIN.n_letters or bdtr(n_odd, round(size), 0.5) > MAX_CHANCE:
-            return law
-        return law.with_odd_share(CYSTEINE, max(n_odd, MIN_ODD) / (size + 1))
+            return mixture
+        return mixture.limit_odd_share(CYSTEINE, max(n_odd, MIN_ODD) / (size + 1))
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
@@ -153,44 +152,44 @@ class CalibratedLatent:
         return Generated(codes, self.sequences.indices[source])
 
     def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
-        """The law of draws given {site: code}, exactly."""
+        """The exact distribution of draws given {site: code}."""
         return ConditionedSequences.of(self.sequences, self.parameters.mixture).condition(observation)
 
     def log_density(self, codes: ArrayLike) -> Array:
-        """log p of sequences, natural logarithm, exactly: (n, L) -> (n,)."""
-        return self.parameters.mixture.log_density(seq.checked_codes(codes, self.sequences.codes.shape[1]))
+        """The exact natural log p of sequences: (n, L) -> (n,)."""
+        return self.parameters.mixture.log_density(seq.check_codes(codes, self.sequences.codes.shape[1]))
 
     def describe(self) -> Description:
-        """The identity that draws have with stored sequences, and its target."""
-        reached, target = self.parameters.calibration.identity, self.parameters.target_identity
-        about = f"identity to the nearest stored sequence {reached:.3f}, among stored sequences {target:.3f}"
+        """The mean identity of draws with stored sequences, and its target."""
+        identity, target = self.parameters.calibration.identity, self.parameters.target_identity
+        result = f"identity to the nearest stored sequence {identity:.3f}, among stored sequences {target:.3f}"
         if self.bandwidth == 1:
-            return Description("gaussian", f"one Gaussian of the components: {about}")
-        return Description("latent", f"calibrated latent: {about}")
+            return Description("gaussian", f"one Gaussian of the components: {result}")
+        return Description("latent", f"calibrated latent: {result}")
 
 
-def sample_kernels(centres: Array, variances: Array, h: float, noise: Array) -> Array:
+def sample_kernels(centers: Array, variances: Array, h: float, noise: Array) -> Array:
     """s z_k + h sqrt(Lambda) noise, which has the covariance of the memories: (n, d)."""
-    return (math.sqrt(1 - h * h) * centres + h * np.sqrt(variances) * noise).astype(np.float32)
+    return (math.sqrt(1 - h * h) * centers + h * np.sqrt(variances) * noise).astype(np.float32)
 
 
 def _components(sequences: WeightedSequences, share: float, q: int = GAP) -> tuple[Array, Array, Array]:
     """Memories (K, d), variances (d,) and weighted directions (d, q L) of the first components with this share.
 
-    The smaller half of the variances is taken for noise. Where a part r of a component's variance is noise, its
-    direction weighs (1 − r)², relative to the largest weight: directions and the memories' coordinates are both
-    estimated. With equal weights, draws spend their identity with stored sequences on residues that no other sequence
-    of the family shares, and connected pair frequencies of sequences left out are reproduced less well.
+    The smaller half of the variances is an estimate of noise. If a part r of the variance of a component is noise, its
+    direction has the weight (1 − r)², relative to the largest weight, because both directions and coordinates are
+    estimated. With equal weights, draws have residues of single sequences that no other sequence of the family shares,
+    and connected pair frequencies of left-out sequences are reproduced less well.
     """
-    # One-hot rows (n, 21 L) with all sites of a residue side by side: sums over residues are then fast.
+    # One-hot rows (n, 21 L) with all sites of a residue side by side, for fast sums over residues.
     rows = seq.indicators(sequences.codes).transpose(0, 2, 1).reshape(len(sequences.codes), -1)
-    centred = rows - sequences.weights @ rows
-    _, sizes, directions = np.linalg.svd(np.sqrt(sequences.weights)[:, None] * centred, full_matrices=False)
+    centered = rows - sequences.weights @ rows
+    _, sizes, directions = np.linalg.svd(np.sqrt(sequences.weights)[:, None] * centered, full_matrices=False)
     variances = np.square(sizes)
     solid = int((variances > 1e-12 * sequences.codes.shape[1]).sum())  # identical sequences have no component
     shares = np.cumsum(variances[:solid]) / max(variances.sum(), 1e-300)
     d = min(int(np.searchsorted(shares, share - 1e-9)) + 1, solid)
-    memories = centred @ directions[:d].T
+    memories = centered @ directions[:d].T
     L = sequences.codes.shape[1]
     noise = variances[solid - solid // 2 : solid].mean() if solid > 1 else 0.0
     signal = np.square(np.maximum(1 - noise / variances[:d], MIN_SIGNAL))
@@ -207,25 +206,25 @@ def _softmax(x: Array, gain: float, bias: Array, q: int) -> Array:
     return np.asarray(p)
 
 
-def _matched_gain(
-    draws: _Draws, mean_rates: Array, sites: SiteLaw, site_law: Array, codes: Array, target: float
+def _match_gain(
+    draws: _Draws, mean_rates: Array, sites: SiteMixture, mixed: Array, codes: Array, target: float
 ) -> tuple[LatentCalibration, Array]:
-    """The gain at which draws have the target's mean identity with their nearest stored sequence, and (n, q, L).
+    """The gain at which draws have the target identity with their nearest stored sequence, and probabilities (n, q, L).
 
-    Identity grows with the gain. The same uniforms at each gain keep chance out of the comparison.
+    Identity grows with the gain. All gains use the same uniforms, so that chance does not affect the comparison.
     """
     uniforms = np.random.default_rng(1).random(draws.gaps.shape, dtype=np.float32)
-    own = 1 - mean_rates[:, None]
-    wanted = np.maximum((site_law - mean_rates[:, None] * sites.pseudo) / own, 1e-12).T  # without substitutions
+    kept = 1 - mean_rates[:, None]
+    wanted = np.maximum((mixed - mean_rates[:, None] * sites.pseudo) / kept, 1e-12).T  # without substitutions
     rates, pseudo = draws.rates[:, None], sites.pseudo.T.astype(np.float32)
 
     def at(gain: float, guess: Array) -> tuple[LatentCalibration, Array]:
-        bias, probabilities = _calibrated_bias(draws.x, gain, wanted, draws.weights, guess)
+        bias, probabilities = _calibrate_bias(draws.x, gain, wanted, draws.weights, guess)
         probabilities *= 1 - rates
         probabilities += rates * pseudo
-        drawn = seq.draw_symbols(probabilities, uniforms)
-        drawn[draws.gaps] = GAP
-        return LatentCalibration(gain, bias, float(seq.nearest_identity(drawn, codes)[1].mean())), probabilities
+        symbols = seq.draw_symbols(probabilities, uniforms)
+        symbols[draws.gaps] = GAP
+        return LatentCalibration(gain, bias, float(seq.nearest_identity(symbols, codes)[1].mean())), probabilities
 
     low = at(0.0, np.log(wanted).ravel().astype(np.float32))
     if low[0].identity >= target or not draws.x.any():
@@ -244,11 +243,11 @@ def _matched_gain(
     return middle
 
 
-def _calibrated_bias(x: Array, gain: float, wanted: Array, weights: Array, bias: Array) -> tuple[Array, Array]:
+def _calibrate_bias(x: Array, gain: float, wanted: Array, weights: Array, bias: Array) -> tuple[Array, Array]:
     """The bias (q L,) at which the mean probabilities of draws x, with weights (n, L), are `wanted` (q, L).
 
-    Each round adds r log(wanted/mean). r = 1 is right where probabilities do not vary among draws; where they do, r is
-    larger by mean (1 − mean)/mean of p (1 − p), which is Newton's step for two residues.
+    Each round adds r log(wanted/mean). r = 1 is exact if probabilities do not vary among draws; otherwise r is larger
+    by mean (1 − mean)/mean of p (1 − p), which is Newton's step for two residues.
     """
     for _ in range(MAX_ROUNDS):
         probabilities = _softmax(x, gain, bias, len(wanted))

@@ -12,21 +12,21 @@ from ...._backend.arrays import Array, ArrayLike
 N_SYMBOLS = 21
 GAP = N_SYMBOLS - 1
 BLOCK_ENTRIES = 2**18  # of one-hot rows that are compared at a time, in the processor's cache
-MAX_SHARE = 0.5  # as many pseudo-counts as sequences: a handful of sequences cannot say how much agreement is usual
+MAX_SHARE = 0.5  # as many pseudo-counts as sequences: a few sequences do not show how much agreement is typical
 BY_MEMORY = 0.9
-"""Share of the pseudo-counts that memories get by how unlike the others they are; the rest keeps symbols possible."""
+"""Share of the pseudo-counts that memories get for being unlike the others; the rest makes all symbols possible."""
 
 
-def checked_codes(codes: ArrayLike, length: int) -> Array:
+def check_codes(codes: ArrayLike, length: int) -> Array:
     """Codes (n, length) as bytes; ValueError for anything else."""
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != length:
         raise ValueError(f"codes must have the shape (n, {length}), one row per sequence; got {codes.shape}.")
     if codes.dtype.kind not in "iu":
-        raise ValueError(f"codes must be whole numbers from 0 to {GAP}; got {codes.dtype}. Recode letters first.")
-    wrong = codes[(codes < 0) | (codes > GAP)]
-    if len(wrong):
-        raise ValueError(f"codes must lie from 0 to {GAP}, which is a gap; got {wrong[0]}. Recode other symbols.")
+        raise ValueError(f"codes must be integers from 0 to {GAP}; got {codes.dtype}. Recode letters first.")
+    invalid = codes[(codes < 0) | (codes > GAP)]
+    if len(invalid):
+        raise ValueError(f"codes must lie from 0 to {GAP}, which is a gap; got {invalid[0]}. Recode other symbols.")
     return codes.astype(np.uint8)
 
 
@@ -45,8 +45,8 @@ def nearest_identity(new: Array, stored: Array | None = None) -> tuple[Array, Ar
 
     Identity is the number of equal symbols over the number of positions where at least one of the two has a symbol.
     """
-    others, L = new if stored is None else stored, new.shape[1]
-    hot, gaps = one_hot(others, np.float32).T, (others == GAP).T.astype(np.float32)
+    references, L = new if stored is None else stored, new.shape[1]
+    hot, gaps = one_hot(references, np.float32).T, (references == GAP).T.astype(np.float32)
     index, identity = np.empty(len(new), dtype=np.intp), np.empty(len(new))
     size = max(BLOCK_ENTRIES // (L * GAP), 1)
     for begin in range(0, len(new), size):
@@ -62,19 +62,19 @@ def nearest_identity(new: Array, stored: Array | None = None) -> tuple[Array, Ar
 
 
 class WeightedSequences(NamedTuple):
-    """Checked sequences of positive weight."""
+    """Checked sequences with positive weight."""
 
     codes: Array  # (K, L)
     weights: Array  # (K,), adding up to one
-    indices: Array  # (K,) of each among the sequences before those of weight zero were left out
+    indices: Array  # (K,) among all sequences, with those of weight zero
 
     @classmethod
     def of(cls, codes: ArrayLike, weights: ArrayLike | None = None) -> WeightedSequences:
-        """Sequences (K, L) with weights (K,), which are equal by default; those of weight zero are left out."""
+        """Sequences (K, L) with weights (K,), equal by default, without those of weight zero."""
         codes = np.asarray(codes)
         if codes.ndim != 2 or 0 in codes.shape:
             raise ValueError(f"codes must be a non-empty matrix, one row per sequence; got shape {codes.shape}.")
-        codes = checked_codes(codes, codes.shape[1])
+        codes = check_codes(codes, codes.shape[1])
         w = np.ones(len(codes)) if weights is None else np.asarray(weights, dtype=np.float64)
         if w.shape != (len(codes),):
             raise ValueError(f"weights must have one number per sequence, ({len(codes)},); got shape {w.shape}.")
@@ -109,9 +109,9 @@ class SiteDistributions(NamedTuple):
 def site_distributions(sequences: WeightedSequences, pseudo_counts: float | None = None) -> SiteDistributions:
     """Site distributions with a share pseudo_counts/(pseudo_counts + effective size) of pseudo-counts.
 
-    By default, draws from them agree with the stored sequences as much as these agree with each other: frequencies f
-    agree too much, Σ f² against the share of equal symbols among pairs, and the share (Σ f² − pairs)/(Σ f² − Σ f · f S)
-    of pseudo-counts removes the excess.
+    By default, draws agree with the stored sequences as much as these agree with each other. Frequencies f agree too
+    much, Σ f² instead of the share of equal symbols among pairs; the share (Σ f² − pairs)/(Σ f² − Σ f · f S) of
+    pseudo-counts removes the excess.
     """
     hot, w, size = indicators(sequences.codes), sequences.weights, sequences.effective_size
     f = np.einsum("k,kla->la", w, hot)
@@ -122,8 +122,8 @@ def site_distributions(sequences: WeightedSequences, pseudo_counts: float | None
     joint = pairs + N_SYMBOLS / 2 * np.outer(composition, composition) / size
     substituted = f @ (joint / joint.sum(1, keepdims=True))
     if pseudo_counts is None:
-        own, drawn = float((f * f).sum()), float((f * substituted).sum())
-        share = min((own - float(np.trace(pairs))) / max(own - drawn, 1e-12), MAX_SHARE)
+        agreement, substituted_agreement = float((f * f).sum()), float((f * substituted).sum())
+        share = min((agreement - float(np.trace(pairs))) / max(agreement - substituted_agreement, 1e-12), MAX_SHARE)
     else:
         share = pseudo_counts / (pseudo_counts + size)
     # At least as if one symbol of all sequences were another.
@@ -131,10 +131,10 @@ def site_distributions(sequences: WeightedSequences, pseudo_counts: float | None
 
 
 def relative_substitution_rates(sequences: WeightedSequences) -> Array:
-    """Parts of the pseudo-counts at which draws around each sequence agree with the others as itself does: (K,).
+    """Relative substitution rates at which draws around each sequence agree with the others as it does itself: (K,).
 
-    Agreement t_k = Σ_i f_i(x_ki), without the sequence itself, also varies by chance: only the variance beyond that of
-    independent sites counts. Parts are proportional to Σ f² − t_k, with the mean BY_MEMORY.
+    Agreement t_k = Σ_i f_i(x_ki), without the sequence itself, also varies by chance, so the variance of independent
+    sites is subtracted. Rates are proportional to Σ f² − t_k, with the mean BY_MEMORY.
     """
     sites = site_distributions(sequences)
     f, w, L = sites.frequencies, sequences.weights, len(sites.frequencies)
@@ -148,7 +148,7 @@ def relative_substitution_rates(sequences: WeightedSequences) -> Array:
 
 
 def draw_symbols(probabilities: Array, uniforms: Array) -> Array:
-    """Codes (n, L) drawn from probabilities (n or 1, 21, L), which need not be normalised, at uniforms (n, L)."""
+    """Codes (n, L) drawn from probabilities (n or 1, 21, L), which need not be normalized, at uniforms (n, L)."""
     below = uniforms * probabilities.sum(1)
     codes, running = np.zeros(uniforms.shape, dtype=np.uint8), np.zeros_like(probabilities[:, 0])
     for symbol in range(probabilities.shape[1] - 1):

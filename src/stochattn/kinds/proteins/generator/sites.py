@@ -1,24 +1,22 @@
-"""The distribution of residues at each site, given that it has one: discounted counts and pseudo-counts.
+"""The distribution of residues at each site without a gap: discounted counts and pseudo-counts.
 
 pi(a) = (c(a) − min(d, c(a)))/(n + θ) + share q(a) with share = (θ + Σ_b min(d, c(b)))/(n + θ) and n = Σ_b c(b).
 
-A discount d of each residue seen at a site, whatever its count c, is that of the process of Pitman and Yor. A residue
-seen once loses most of its share, and a conserved one almost nothing. In the posterior of a Dirichlet mixture (d = 0),
-all lose in proportion: residues seen once are then drawn too often and unseen ones, which make up 4 % to 20 % of a
-sequence left out, half as often as they should. θ is a multiple, the same at all sites, of the pseudo-counts that the
-Dirichlet mixture has at the site. q is the mean of what the mixture expects there and of the residues by which other
-stored sequences replace the ones that are seen.
+The discount d of each residue at a site, whatever its count c, is that of the Pitman-Yor process. A residue that occurs
+once loses most of its share, and a conserved one almost nothing. In the posterior of a Dirichlet mixture (d = 0), all
+lose in proportion: residues that occur once are then drawn too often, and unseen ones, which are 4 % to 20 % of a
+left-out sequence, half as often as they should be. θ is a multiple, the same at all sites, of the pseudo-counts of the
+Dirichlet mixture. q is the mean of the expectation of the Dirichlet mixture and of the residues by which other stored
+sequences replace those at the site.
 
-Two errors balance. Frequencies without pseudo-counts agree with sequences left out as these do with each other, and two
-draws from them agree more than two stored sequences. Pseudo-counts lower both. With the multiple chosen here, two draws
-agree more by as much as a draw and a sequence left out agree less. Among the discounts that allow this, the likelihood
-of sequences left out one by one decides.
+Two errors are balanced. Frequencies without pseudo-counts agree with left-out sequences as much as these agree with
+each other, but two draws agree more than two stored sequences. Pseudo-counts lower both. With the chosen multiple, the
+excess of agreement between two draws equals the lack of agreement between a draw and a left-out sequence. Among the
+discounts that allow this, the best by the likelihood of left-out sequences is chosen.
 
-Dirichlet mixture priors of the residues at a site, and what they say about a site given the residues seen there.
-
-Proteins: nine components by Sjölander et al. (Computer Applications in the Biosciences 12, 327, 1996; "Blocks9").
-Nucleotides: four components by Wheeler and Eddy (Bioinformatics 29, 2487, 2013; nhmmer). HMMER builds its profiles with
-both, and `tests/kinds/proteins/test_site_laws.py` compares the posterior means with those of HMMER.
+The priors are Dirichlet mixtures. Proteins: nine components by Sjölander et al. (Computer Applications in the
+Biosciences 12, 327, 1996; "Blocks9"). Nucleotides: four components by Wheeler and Eddy (Bioinformatics 29, 2487, 2013;
+nhmmer). HMMER uses both, and `tests/kinds/proteins/test_site_laws.py` compares posterior means with those of HMMER.
 """
 
 from __future__ import annotations
@@ -59,21 +57,21 @@ _NUCLEOTIDE = ((0.16, 0.45, 0.12, 0.39), (0.09, 0.03, 0.09, 0.04), (1.29, 0.40, 
 
 
 class SitePosterior(NamedTuple):
-    """(1 − share) frequencies + share pseudo: what is expected at each site."""
+    """The expected distribution (1 − share) frequencies + share pseudo at each site."""
 
-    share: Array  # (L,) of pseudo-counts: small where few residues are seen, as at conserved sites
-    pseudo: Array  # (L, q) the distribution that pseudo-counts follow at the site
+    share: Array  # (L,) of pseudo-counts: small at sites with few different residues
+    pseudo: Array  # (L, q) the distribution of pseudo-counts
 
 
 class DirichletMixture(NamedTuple):
-    """Σ_c weight_c Dirichlet(alpha_c) as the law of the residue probabilities of a site."""
+    """Σ_c weight_c Dirichlet(alpha_c), the prior of the residue probabilities of a site."""
 
     weights: Array  # (C,)
     alpha: Array  # (C, q)
 
     @property
     def n_letters(self) -> int:
-        """Letters of the alphabet, q."""
+        """Number of letters of the alphabet, q."""
         return int(self.alpha.shape[1])
 
     def posterior(self, counts: Array) -> SitePosterior:
@@ -81,7 +79,7 @@ class DirichletMixture(NamedTuple):
         from scipy.special import gammaln
 
         totals, sizes = counts.sum(1), self.alpha.sum(1)
-        # log P(counts | component) without the factor that all components have
+        # log P(counts | component) without the factor that all components share
         evidence = np.stack(
             [
                 gammaln(size) - gammaln(totals + size) + (gammaln(counts + alpha) - gammaln(alpha)).sum(1)
@@ -108,10 +106,10 @@ MAX_SCALE, BISECTIONS, TINY = 4.0, 20, 1e-9
 """Multiples of the pseudo-counts of the Dirichlet mixture, from 0, and halvings of the interval."""
 
 
-class SiteLaw(NamedTuple):
+class SiteMixture(NamedTuple):
     """pi = (1 − share) frequencies + share pseudo, at each site."""
 
-    frequencies: Array  # (L, q) of the residues there, after the discount; `pseudo` where there are none
+    frequencies: Array  # (L, q) of residues after the discount; `pseudo` at sites without residues
     pseudo: Array  # (L, q)
     share: Array  # (L,)
 
@@ -122,22 +120,22 @@ class SiteLaw(NamedTuple):
 
 
 class Discount(NamedTuple):
-    """Counts d that each residue loses, and the multiple of the pseudo-counts of the Dirichlet mixture."""
+    """The discount d of each count, and the multiple of the pseudo-counts of the Dirichlet mixture."""
 
     counts: float = 0.0
     scale: float = 1.0
 
 
 class Sites(NamedTuple):
-    """What sequences show at their sites."""
+    """Statistics of the residues at each site."""
 
     counts: Array  # (L, q)
     posterior: SitePosterior  # of the Dirichlet mixture
-    exchanged: Array  # (L, q) what other sequences have in place of the residues there
+    exchanged: Array  # (L, q) distribution of residues by which other sequences replace those at the site
 
     @classmethod
     def of(cls, frequencies: Array, size: float, prior: DirichletMixture) -> Sites:
-        """Sites with these frequencies of residues (L, q) among so many sequences; gaps are what is missing to one."""
+        """Sites with these frequencies of residues (L, q) among `size` sequences; the remaining share is gaps."""
         counts = size * frequencies
         composition = (counts.sum(0) + 1) / (counts.sum() + prior.n_letters)
         # A few pairs of unrelated residues make every exchange possible.
@@ -157,82 +155,84 @@ class Sites(NamedTuple):
         """Pseudo-counts of the Dirichlet mixture, whose share is θ/(n + θ): (L,)."""
         return self.counts.sum(1) * self.posterior.share / np.maximum(1 - self.posterior.share, TINY)
 
-    def law(self, discount: Discount) -> SiteLaw:
+    def mix(self, discount: Discount) -> SiteMixture:
         """pi with this discount."""
         totals, removed = self.counts.sum(1), np.minimum(discount.counts, self.counts)
         theta, left = discount.scale * self.theta, totals - removed.sum(1)
         share = np.where(left > TINY, (theta + removed.sum(1)) / np.maximum(totals + theta, TINY), 1.0)
         # At least as if one residue at all sites of all sequences were another.
         share = np.maximum(share, 1 / (1 + totals.sum()))
-        kept = np.where(left[:, None] > TINY, (self.counts - removed) / np.maximum(left, TINY)[:, None], self.pseudo)
-        return SiteLaw(kept, self.pseudo, share)
+        remaining = (self.counts - removed) / np.maximum(left, TINY)[:, None]
+        frequencies = np.where(left[:, None] > TINY, remaining, self.pseudo)
+        return SiteMixture(frequencies, self.pseudo, share)
 
 
-class _LeftOut(NamedTuple):
-    """Residues of sequences that are left out one by one, and what the others show at the same site: (R,) each."""
+class _LeftOutResidues(NamedTuple):
+    """Residues of sequences that are left out in turn, and statistics of the others at the same site: (R,) each."""
 
     weight: Array  # of the sequence
-    occupied: Array  # share of the others that have a residue there
-    own: Array  # count of the residue
+    occupied: Array  # share of the others with a residue at the site
+    n_equal: Array  # count of the residue among the others
     totals: Array  # n
     theta: Array  # of the Dirichlet mixture
     pseudo: Array  # q of the residue
     counts: Array  # (R, q) of all residues
 
     @classmethod
-    def of(cls, sequences: WeightedSequences, prior: DirichletMixture) -> _LeftOut:
+    def of(cls, sequences: WeightedSequences, prior: DirichletMixture) -> _LeftOutResidues:
         """Up to MAX_LEFT_OUT sequences, evenly spaced."""
-        f, squares, found = residue_frequencies(sequences, prior.n_letters), np.square(sequences.weights).sum(), []
+        f, squares, parts = residue_frequencies(sequences, prior.n_letters), np.square(sequences.weights).sum(), []
         for k in spaced_indices(len(sequences.codes), MAX_LEFT_OUT):
             row, w = sequences.codes[k], sequences.weights[k]
-            places = np.flatnonzero(row != GAP)
-            here, others, size = (places, row[places]), f.copy(), (1 - w) ** 2 / (squares - w**2)
-            others[here] = np.maximum(others[here] - w, 0.0)
-            others[others < TINY] = 0.0  # what rounding leaves of a residue that no other sequence has
-            sites = Sites.of(others / (1 - w), size, prior)
-            totals = sites.counts.sum(1)[places]
-            one = (sites.counts[here], totals, sites.theta[places], sites.pseudo[here], sites.counts[places])
-            found.append((np.full(len(places), w), totals / size, *one))
-        return cls(*(np.concatenate(fields) for fields in zip(*found, strict=True)))
+            positions = np.flatnonzero(row != GAP)
+            cells, remaining, size = (positions, row[positions]), f.copy(), (1 - w) ** 2 / (squares - w**2)
+            remaining[cells] = np.maximum(remaining[cells] - w, 0.0)
+            remaining[remaining < TINY] = 0.0  # rounding errors of residues that no other sequence has
+            sites = Sites.of(remaining / (1 - w), size, prior)
+            totals = sites.counts.sum(1)[positions]
+            statistics = sites.counts[cells], totals, sites.theta[positions], sites.pseudo[cells]
+            parts.append((np.full(len(positions), w), totals / size, *statistics, sites.counts[positions]))
+        return cls(*(np.concatenate(fields) for fields in zip(*parts, strict=True)))
 
     def probabilities(self, removed: Array, discount: Discount) -> Array:
-        """pi of each residue, where `removed` (R,) is what all residues of the site lose: (R,)."""
+        """pi of each residue, with the total discount `removed` (R,) of its site: (R,)."""
         theta = discount.scale * self.theta
-        kept = self.own - np.minimum(discount.counts, self.own)
+        kept = self.n_equal - np.minimum(discount.counts, self.n_equal)
         return (kept + (theta + removed) * self.pseudo) / np.maximum(self.totals + theta, 1e-300)
 
 
 def residue_frequencies(sequences: WeightedSequences, q: int) -> Array:
-    """Weighted frequencies of residues, which add up to the share of sequences that have one there: (L, q)."""
+    """Weighted frequencies of residues, which sum to the share of sequences without a gap at the site: (L, q)."""
     return np.stack([sequences.weights @ (sequences.codes == residue) for residue in range(q)], axis=1)
 
 
-def fit_site_law(sequences: WeightedSequences, prior: DirichletMixture) -> SiteLaw:
-    """The law of all sequences, with the discount that sequences left out one by one prefer."""
+def fit_sites(sequences: WeightedSequences, prior: DirichletMixture) -> SiteMixture:
+    """The site distributions of all sequences, with the discount that is best for left-out sequences."""
     f = residue_frequencies(sequences, prior.n_letters)
-    return Sites.of(f, sequences.effective_size, prior).law(best_discount(sequences, prior))
+    return Sites.of(f, sequences.effective_size, prior).mix(choose_discount(sequences, prior))
 
 
-def best_discount(sequences: WeightedSequences, prior: DirichletMixture) -> Discount:
-    """The most likely of the discounts with balanced errors; that of the Dirichlet mixture for two sequences."""
+def choose_discount(sequences: WeightedSequences, prior: DirichletMixture) -> Discount:
+    """The best discount with balanced errors by the likelihood of left-out sequences; none for two sequences."""
     if len(sequences.codes) < 3:
         return Discount()
     f = residue_frequencies(sequences, prior.n_letters)
-    sites, left = Sites.of(f, sequences.effective_size, prior), _LeftOut.of(sequences, prior)
+    sites, residues = Sites.of(f, sequences.effective_size, prior), _LeftOutResidues.of(sequences, prior)
     itself = np.square(sequences.weights) @ (sequences.codes != GAP)
-    equal, both = np.square(f).sum(1) - itself, np.square(f.sum(1)) - itself  # of two different sequences, (L,)
-    places = left.weight * left.occupied
-    if both.sum() < TINY or places.sum() < TINY:  # two sequences have no residue at the same site
+    equal, pairs = np.square(f).sum(1) - itself, np.square(f.sum(1)) - itself  # of two different sequences, (L,)
+    weights = residues.weight * residues.occupied
+    if pairs.sum() < TINY or weights.sum() < TINY:  # two sequences have no residue at the same site
         return Discount()
-    found = []
+    candidates = []
     for counts in DISCOUNTS:
-        removed = np.minimum(counts, left.counts).sum(1)
+        removed = np.minimum(counts, residues.counts).sum(1)
 
         def surplus(scale: float, counts: float = counts, removed: Array = removed) -> float:
-            """How much more two draws agree than stored sequences, less how much less draws and those left out do."""
-            drawn = both @ np.square(sites.law(Discount(counts, scale)).mixed).sum(1) - equal.sum()
-            missing = left.own / np.maximum(left.totals, TINY) - left.probabilities(removed, Discount(counts, scale))
-            return float(drawn / both.sum() - places @ missing / places.sum())
+            """The excess of agreement between two draws, less the lack of it between draws and left-out sequences."""
+            excess = pairs @ np.square(sites.mix(Discount(counts, scale)).mixed).sum(1) - equal.sum()
+            probabilities = residues.probabilities(removed, Discount(counts, scale))
+            lack = residues.n_equal / np.maximum(residues.totals, TINY) - probabilities
+            return float(excess / pairs.sum() - weights @ lack / weights.sum())
 
         if counts and surplus(0.0) < 0:
             break  # larger discounts lower the surplus further
@@ -241,6 +241,6 @@ def best_discount(sequences: WeightedSequences, prior: DirichletMixture) -> Disc
             scale = (low + high) / 2
             low, high = (scale, high) if surplus(scale) > 0 else (low, scale)
         discount = Discount(float(counts), high)
-        value = left.weight @ np.log(np.maximum(left.probabilities(removed, discount), TINY))
-        found.append((float(value), discount))
-    return max(found)[1]
+        value = residues.weight @ np.log(np.maximum(residues.probabilities(removed, discount), TINY))
+        candidates.append((float(value), discount))
+    return max(candidates)[1]
