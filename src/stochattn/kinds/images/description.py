@@ -59,9 +59,9 @@ class DeformationOptions:
 
     def __post_init__(self) -> None:
         if self.scale is not None:
-            from .generator.deformations import checked_scale
+            from .generator.deformations import check_scale
 
-            checked_scale(self.scale)
+            check_scale(self.scale)
         if self.vary is not None:
             check_choice("vary", self.vary, tuple(one.value for one in Vary))
 

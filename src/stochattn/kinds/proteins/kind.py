@@ -16,7 +16,17 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.checks import check_choice, check_positive
-from .. import Format, HopfieldOptions, InputError, KeptMeasure, KeyMeasure, Kind, NoOptions, Settings, Writer, option
+from .. import (
+    Display,
+    Format,
+    InputError,
+    KeptMeasure,
+    KeyMeasure,
+    Kind,
+    Measures,
+    Settings,
+    Writer,
+)
 from ..controls import Control, LettersControl, condition_text
 from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
@@ -69,7 +79,7 @@ def _summarize(extra: Mapping[str, Array]) -> dict[str, float]:
     figures = {"identity": float(np.mean(extra["identity"]))} if "identity" in extra else {}
     if "evalue" in extra:
         hits = extra["score"][np.isfinite(extra["score"])]
-        figures["profile_pass"] = passed(extra["evalue"])
+        figures["profile_pass"] = share_of_members(extra["evalue"])
         figures["score"] = float(np.median(hits)) if len(hits) else float("nan")
     return figures
 
@@ -101,9 +111,9 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
     def read(self, path: Path, options: ProteinOptions) -> ProteinCodec:
         return ProteinCodec.of(str(path), read_alignment(path, options.alignment, options.alphabet), options)
 
-    def read_parts(self, parts: Sequence[Path], options: ProteinOptions) -> ProteinCodec:
-        found = join_alignments(parts, [read_alignment(p, options.alignment, options.alphabet) for p in parts])
-        return ProteinCodec.of(str(parts[0].parent), found, options)
+    def read_files(self, paths: Sequence[Path], options: ProteinOptions) -> ProteinCodec:
+        alignments = [read_alignment(path, options.alignment, options.alphabet) for path in paths]
+        return ProteinCodec.of(str(paths[0].parent), join_alignments(paths, alignments), options)
 
     def codec_of(self, data: Mapping[str, str] | Sequence[str], options: ProteinOptions) -> ProteinCodec:
         if options.alignment is not None:
@@ -166,27 +176,6 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
             if code not in codec.stored[:, position]:
                 rule = f"no stored sequence has {residue} in this column, and this generator needs one"
                 raise InputError(f"{where}: {rule}. {instead}")
-
-    def annotate(self, codec: ProteinCodec, items: Array, n_total: int) -> tuple[Array, dict[str, Array]]:
-        """The stored sequence with the highest identity and that identity; a profile's score and E-value if asked."""
-        nearest, identity = nearest_identity(items[:, codec.match], codec.stored[:, codec.match])
-        extra = {"identity": identity}
-        if codec.scored:
-            extra["score"], extra["evalue"] = score(items, codec.profile, n_total)
-        return nearest, extra
-
-    def parts(self, codec: ProteinCodec) -> tuple[tuple[str, ...], Array]:
-        columns = codec.columns[codec.match]
-        return tuple(str(i + 1) for i in columns), np.repeat(np.arange(len(columns)), GAP)
-
-    def summarize(self, extra: Mapping[str, Array]) -> dict[str, float]:
-        """Mean identity to the nearest stored sequence, share of members by E-value, median bit score of hits."""
-        figures = {"identity": float(np.mean(extra["identity"]))} if "identity" in extra else {}
-        if "evalue" in extra:
-            hits = extra["score"][np.isfinite(extra["score"])]
-            figures["profile_pass"] = share_of_members(extra["evalue"])
-            figures["score"] = float(np.median(hits)) if len(hits) else float("nan")
-        return figures
 
 
 @dataclass(frozen=True, eq=False)

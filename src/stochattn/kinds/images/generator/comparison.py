@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike, NumpyArray, to_numpy
+from ..description import Features
 from .registration import blur
 from .window_attention import are_photographs
 

@@ -47,7 +47,8 @@ from ...._backend.random import Purpose, SeedLike, generator, generators, seed_o
 from ....core.memory import MemoryBank
 from ....core.neighbors import nearest_distances
 from ...generator import Description, Generated, few_sources
-from .comparison import Features, feature_rows, find_neighbors, number_classes, remove_light
+from ..description import Features, Vary
+from .comparison import feature_rows, find_neighbors, number_classes, remove_light
 from .patches import ConditionedPixels, PatchGenerator
 from .registration import Registration, SplineImages, resample_fields, restore_values
 from .window_attention import check_images
@@ -156,13 +157,6 @@ MAX_DRAW_BYTES, TEMPORARY = 2**29, 32
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 MAX_DISTRIBUTION_BYTES = 2**27
 """Bytes of local distributions that are kept; others are computed again when they are needed."""
-
-
-class Vary(Enum):
-    """What differs between a new image and its stored one."""
-
-    SHAPES = "shapes"
-    LEVELS = "levels"
 
 
 class ScaleRule(Enum):

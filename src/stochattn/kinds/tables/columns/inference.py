@@ -485,7 +485,7 @@ def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
     labels = [] if options.label is None else [options.label]
     arguments = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
     for argument, stated, offered in arguments:
-        for name in sorted(set(stated) - set(offered)):
+        for name in sorted(set(stated) - set(offered), key=str):
             remedy = f"{suggest_names(name, offered)}The table has {listed(offered)}."
             raise InputError(f"{where}{argument}: there is no column {name!r}. {remedy}")
     untyped = [name for name in names if name not in options.columns]  # a codec of fewer rows has all columns
