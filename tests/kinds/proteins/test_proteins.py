@@ -590,7 +590,7 @@ def test_annotations_are_identity_and_requested_scores(tmp_path):
     with (tmp_path / "half.hmm").open("wb") as file:
         build_profile(CODES[:15]).write(file)
     by_file = whole(hmm=str(tmp_path / "half.hmm")).codec
-    _, extra = KIND.annotate(by_file, CODES[:4], 100)
+    _, extra = KIND.measures.annotate(by_file, CODES[:4], 100)
     bits, evalues = score(CODES[:4], parse_profile(read_profile(tmp_path / "half.hmm")), 100)
     np.testing.assert_array_equal(extra["score"], bits)
     assert not np.array_equal(extra["score"], score(CODES[:4], build_profile(CODES), 100)[0])
