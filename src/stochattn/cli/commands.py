@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -76,12 +76,10 @@ class Request:
 
     def synthesizer(self, n_jobs: int | None = None) -> Synthesizer:
         """Read the input, and apply the conditions, the subset and the weights; n_jobs as in `fit`."""
-        from ..synthesizer.synthesizer import fit
+        from ..synthesizer.synthesizer import fit_kind
 
         values = self.options.values(self.kind, self.asked.options)
-        named = None if self.recognised else self.kind.name
-        chosen: dict[str, Any] = {"generator": self.generator, "trial": self.trial, "n_jobs": n_jobs, **values}
-        synth = fit(self.source, named, **chosen)
+        synth = fit_kind(self.kind, self.source, self.recognised, self.generator, self.trial, n_jobs, values)
         kind, codec = synth.kind, synth.codec
         if self.asked.subset:
             synth = synth.subset(np.logical_or.reduce([select(kind, codec, text) for text in self.asked.subset]))
@@ -93,7 +91,8 @@ class Request:
 
     def words(self) -> list[str]:
         """The options to type for the same synthesizer."""
-        words = [] if kind_for(self.source).name == self.kind.name else ["--kind", self.kind.name]
+        is_recognized = self.recognised or kind_for(self.source).name == self.kind.name
+        words = [] if is_recognized else ["--kind", self.kind.name]
         if self.generator not in (AUTO, next(iter(self.kind.generators))):
             words += ["--generator", self.generator]
         elif not self.trial:

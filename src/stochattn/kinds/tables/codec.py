@@ -156,6 +156,7 @@ class TableCodec(Codec):
     differences: columns whose feature is their distance from another column, each after that of its base
     frame_type:  of the frames that users get, where these are not of pandas
     original:    the codec without conditions, where differences were swapped for conditions; else None
+    unconditioned: of a codec with conditions, the one of the same features without them
     """
 
     stored: pd.DataFrame
@@ -172,6 +173,7 @@ class TableCodec(Codec):
     conditioned: frozenset[str] = frozenset()
     differences: tuple[Difference, ...] = ()
     original: TableCodec | None = None
+    unconditioned: TableCodec | None = None
     frame_type: FrameType | None = None
 
     @classmethod
@@ -301,8 +303,10 @@ class TableCodec(Codec):
         The condition of a generator has positions (r,) and values (r,) of features, and a region of other features.
         """
         values = resolve_relations(self, values)
-        if (suited := self.suited_to(values)) is not self:
-            return suited.condition(values)
+        return self.with_own_scales(values.keys())._impose(values)
+
+    def _impose(self, values: Mapping[str, Condition]) -> Conditioned:
+        """Impose resolved conditions on columns that have their own scale."""
         at, every = {name: self.position(name) for name in values}, np.arange(self.blocks[-1].stop)
         places, fixed, limited, notes = {name: every[self.blocks[at[name]]] for name in values}, {}, {}, []
         for name, value in values.items():
@@ -315,7 +319,8 @@ class TableCodec(Codec):
                 notes += [f"{name}={value} lies beyond the stored values of column {name!r}"] if is_beyond else []
         positions = np.concatenate([every[:0], *(places[name] for name in fixed)])
         features = np.concatenate([np.empty(0), *fixed.values()])
-        codec, observation = replace(self, conditioned=self.conditioned | set(values)), (positions, features)
+        codec = replace(self, conditioned=self.conditioned | set(values), unconditioned=self)
+        observation = (positions, features)
         if limited:
             region = region_of((places[name], restriction) for name, restriction in limited.items())
             return Conditioned(codec, FeatureObservation(*observation, region), tuple(notes))
