@@ -22,11 +22,10 @@ from .. import lazy_pandas as pd
 from ..codec import Codec, Conditioned
 from ..controls import Range
 from ..delimited.cells import Style
-from ..delimited.formulas import formula_note, is_formula
+from ..delimited.formulas import formula_note, have_formula
 from ..delimited.notations import TextNotation
-from ..delimited.reading import read_table
-from ..frames import frame_of
-from ..native import FrameType, Native
+from ..delimited.reading import TableFile, read_table
+from ..native import FrameType, Native, frame_of
 from ..options import InputError, listed
 from ..regions import FeatureObservation
 from .columns.cells import Cells, cells_of, equal_cells
@@ -50,6 +49,11 @@ from .writing import frame_state
 
 if TYPE_CHECKING:
     from .relations.relations import CellArray
+
+
+def read_with_options(path: Path, options: TableOptions, parts: Sequence[Path] = ()) -> TableFile:
+    """The table in a file, or in `parts`, read as the options say."""
+    return read_table(path, options.header, parts, options.sheet, options.transpose, options.columns)
 
 
 N_ROUNDS = 5
@@ -180,7 +184,11 @@ class TableCodec(Codec):
     def read(cls, path: Path, options: TableOptions | None = None, parts: Sequence[Path] = ()) -> TableCodec:
         """A codec of the table in a file, or in `parts`: delimited text, a spreadsheet, Parquet, .npy or Zarr."""
         options = options or TableOptions()
-        table = read_table(path, options.header, parts, options.sheet, options.transpose, options.columns)
+        return cls.of_file(read_with_options(path, options, parts), path, options)
+
+    @classmethod
+    def of_file(cls, table: TableFile, path: Path, options: TableOptions) -> TableCodec:
+        """A codec of a table that was read from a file."""
         source = Source(str(path), table.lines, day_first=table.style.decimal == ",")
         return cls.fit(table.frame, options, table.style, source, table.notes)
 
@@ -439,7 +447,7 @@ def _list_formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tup
     """Columns with cells or names that a spreadsheet would run as formulas; ids count by their name alone."""
     names = {column.name for column in columns if column.type != ColumnType.ID}
     texts = {name: set(cells.objects) for name, cells in table.items() if name in names and cells.dtype.kind == "O"}
-    return tuple(name for name in table if any(map(is_formula, (name, *texts.get(name, ())))))
+    return tuple(name for name in table if have_formula((name, *texts.get(name, ()))))
 
 
 def _encode(columns: Sequence[Column], cells: Mapping[str, Cells], differences: Sequence[Difference]) -> Array:
