@@ -241,7 +241,7 @@ class Plan:
         options: Mapping[str, object],
         **subclass_fields: object,
     ) -> Self:
-        """The plan of a run with the arguments of `run`, all of which are checked. A subclass may have further fields."""
+        """The plan of a run with the arguments of `run`, all checked. Subclasses may have further fields."""
         last = start.last if isinstance(start, Draws) else start
         earlier = last if isinstance(last, Checkpoint) else None
         name, checked_options = choose_sampler(sampler, options, earlier)
