@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.checks import suggestion
+from ..._backend.checks import suggest_names
 from ..._backend.state import Plain
 from .. import lazy_pandas as pd
 from ..codec import Codec, Conditioned
@@ -100,7 +100,7 @@ class Filling:
         """Mean of the missing features given the present ones (n, p − m), both centered: (n, m)."""
         present, missing = self.centered[:, ~is_missing], self.centered[:, is_missing]
         weight = self.share / len(self.centered)
-        if present.shape[1] <= len(present):  # equivalent: both ways solve the same equations
+        if present.shape[1] <= len(present):
             inner = weight * present.T @ present + self.ridge * np.eye(present.shape[1])
             return np.asarray(weight * np.linalg.solve(inner, deviations.T).T @ (present.T @ missing))  # never (n, K)
         # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is smaller. It is that of
@@ -120,7 +120,7 @@ def _shrinkage(centered: Array) -> float:
     """Ledoit and Wolf's shrinkage of the covariance of centered rows (K, p), at a cost of K p min(K, p)."""
     K, p = centered.shape
     # Scikit-learn's function always forms the (p, p) products; the (K, K) products have the same norm.
-    products = centered @ centered.T if p > K else centered.T @ centered  # equivalent: both have the same norm
+    products = centered @ centered.T if p > K else centered.T @ centered
     level = float(np.square(centered).sum()) / (K * p)
     square = float(np.square(products).sum()) / K**2
     distance = (square - p * level**2) / p
@@ -279,7 +279,7 @@ class TableCodec(Codec):
         """Columns whose new cells can be missing, each with booleans (K,) of its missing stored cells."""
         if self.options.missing == "impute":
             return {}
-        missing = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)  # equivalent: as many names as columns
+        missing = zip(self.stored, self.stored.isna().to_numpy().T, strict=True)
         return {name: cells for name, cells in missing if cells.any() and name not in self.conditioned}
 
     @cached_property
@@ -289,7 +289,7 @@ class TableCodec(Codec):
 
     def jitter(self, features: Array, rng: np.random.Generator, amount: float) -> Array:
         """Features (n, p) moved among those that decode to the same cells; categories by `amount` of the way."""
-        parts = zip(self.coded, self.blocks, strict=True)  # equivalent: each column has a block
+        parts = zip(self.coded, self.blocks, strict=True)
         return np.concatenate([column.jitter(features[:, block], rng, amount) for column, block in parts], axis=1)
 
     def condition(self, values: Mapping[str, Condition]) -> Conditioned:
@@ -345,7 +345,7 @@ class TableCodec(Codec):
         if name in (names := [column.name for column in self.columns]):
             return names.index(name)
         names = [column.name for column in self.columns if column.width]
-        offered = f"{suggestion(str(name), names)}Name one of {listed(names)}."
+        offered = f"{suggest_names(str(name), names)}Name one of {listed(names)}."
         raise InputError(f"condition: there is no column {name!r}. {offered}")
 
     def same(self, first: pd.DataFrame, second: pd.DataFrame) -> Array:

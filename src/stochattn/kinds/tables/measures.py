@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.html import Html, joined, name, number, tag, text, wide
+from ..._backend.html import Html, join, name, number, tag, text, wide
 from .. import lazy_pandas as pd
 from ..comparison import Comparison, Measure, Part, Values, correlations
 from ..gallery import GalleryItems
@@ -18,7 +18,7 @@ from .columns.columns import Column, ColumnType, Levels
 from .relations.differences import differences_of
 from .relations.relations import ColumnOrder
 
-MAX_FEATURES = 400  # equivalent: an evenly spaced part of any size stands for all
+MAX_FEATURES = 400
 """The most features whose correlations are compared; of more features, evenly spaced ones."""
 MAX_COLUMNS = 40
 MAX_DEVIATIONS = 0.5
@@ -187,7 +187,7 @@ def table_gallery(codec: TableCodec, shown: GalleryItems) -> Html:
     new = [_mark(codec.stored[c], shown.items[c], nearest[c], same.get(c)) for c in columns]
     rows = []
     for i, k in enumerate(shown.nearest):
-        first = joined([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
+        first = join([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
         rows.append(tag("tr", tag("td", first), *(tag("td", cells[i]) for cells in new), class_="new"))
         stored = (tag("td", _cell(nearest[c].iloc[i])) for c in columns)
         rows.append(tag("tr", tag("td", name(codec.ids[k], 24)), *stored, class_="old"))
@@ -195,7 +195,7 @@ def table_gallery(codec: TableCodec, shown: GalleryItems) -> Html:
     n_hidden = shown.items.shape[1] - len(columns)
     more = f" The first {len(columns)} columns are shown, {n_hidden:,} are not." if n_hidden else ""
     body = tag("table", tag("thead", head), tag("tbody", *rows), class_="cells")
-    return joined([tag("p", ABOUT_GALLERY + more, class_="note"), wide(body, "new rows beside stored rows")])
+    return join([tag("p", ABOUT_GALLERY + more, class_="note"), wide(body, "new rows beside stored rows")])
 
 
 def _mark(stored: pd.Series, new: pd.Series, nearest: pd.Series, same: Array | None) -> list[Html]:

@@ -99,7 +99,7 @@ class DelimitedWriter(TableWriter):
                 frame[name] = frame[name].astype("object").map({True: true, False: false})
             elif name in style.forms or (name in style.decimals and frame[name].dtype.kind == "f"):
                 frame[name] = write_numbers(frame[name], style.notation(name))
-            if name in style.codes and frame[name].isna().any():  # equivalent: without missing cells nothing changes
+            if name in style.codes and frame[name].isna().any():
                 cells = frame[[name]].to_csv(header=False, na_rep=style.codes[name], **common)
                 frame[name] = [row[0] for row in csv.reader(io.StringIO(cells, newline=""))]
         layout = {"sep": style.delimiter, "na_rep": style.missing, "lineterminator": style.newline, **common}

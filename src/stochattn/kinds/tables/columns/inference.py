@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import choice, suggestion
+from ...._backend.checks import check_flag, suggest_names
 from ... import lazy_pandas as pd
 from ...delimited.notations import TextNotation, notation_of
 from ...delimited.numbers import example_of
@@ -274,7 +274,7 @@ FREE: Limits = (None, None)
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """InputError for a value that is not one of the choices."""
     if value not in choices:
-        like = suggestion(str(value), choices)
+        like = suggest_names(str(value), choices)
         raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}. {like}".rstrip())
 
 
@@ -318,7 +318,7 @@ class TableOptions:
                 raise InputError(f"{name} must map names of columns, such as {name}={example}; got {value!r}.")
         if self.label is not None and not isinstance(self.label, str):
             raise InputError(f"label must be the name of a column; got {self.label!r}. Pass {str(self.label)!r}.")
-        choice("header", self.header)
+        check_flag("header", self.header)
         for name, type in self.columns.items():
             require_choice(f"columns: the type of {name!r}", type, TYPES)
         if self.constraints is not None and (
@@ -470,7 +470,6 @@ def _infer(
         return ColumnType.BOOLEAN, ""
     if present.dtype.kind in "iuf":
         return _infer_numbers(present, distinct, label)
-    # equivalent: both agree
     counts = present.counts if present.dtype.name == "str" else Counter(map(str, present.objects))
     if distinct == 2 and {text.lower() for text in counts} in BOOLEANS:
         return ColumnType.BOOLEAN, ""
@@ -551,7 +550,7 @@ def usable_rows(frame: pd.DataFrame, options: TableOptions, source: Source) -> t
     arguments = (("columns", options.columns, every), ("ranges", options.ranges, names), ("label", labels, names))
     for argument, stated, offered in arguments:
         for name in sorted(set(stated) - set(offered)):
-            remedy = f"{suggestion(name, offered)}The table has {listed(offered)}."
+            remedy = f"{suggest_names(name, offered)}The table has {listed(offered)}."
             raise InputError(f"{where}{argument}: there is no column {name!r}. {remedy}")
     untyped = [name for name in names if name not in options.columns]  # a codec of fewer rows has all columns
     nameless = [name for name in untyped if not name.strip() and frame[name].isna().all()]
@@ -596,7 +595,7 @@ def _non_empty(frame: pd.DataFrame) -> Array:
     has_value = np.zeros(len(frame), dtype=bool)
     for place in range(frame.shape[1]):
         has_value |= ~Cells.of(frame.iloc[:, place]).missing
-        if has_value.all():  # equivalent: only saves time
+        if has_value.all():
             break
     return has_value
 

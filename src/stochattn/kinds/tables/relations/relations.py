@@ -360,8 +360,8 @@ def _restore_sum(
         free = [name for name in column_sum.terms if name not in conditioned]
         sums = np.where(present, numbers[1:].sum(0), np.nan)
         low, high = (to_amounts(columns[column_sum.total], end) for end in (ranks.low, ranks.high))
-        above = np.where(sums > high, high, np.nan)  # equivalent: a sum at the limit would move by zero
-        below = np.where(sums < low, low, np.nan)  # equivalent: as above
+        above = np.where(sums > high, high, np.nan)
+        below = np.where(sums < low, low, np.nan)
         _move_terms(column_sum, columns, cells, numbers, free, above, _rounded_down)
         _move_terms(column_sum, columns, cells, numbers, free, below, _rounded_up)
     total = np.where(present, numbers[1:].sum(0), numbers[0])
@@ -439,7 +439,6 @@ def _step(column: Column) -> float:
     _, step, divisor = column.grid
     if column.date_scale is not None:
         return step / divisor
-    # equivalent: numbers have ranks; for type checkers
     decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
     return 1e-9 if decimals is None else 10.0**-decimals * step
 
