@@ -47,7 +47,9 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
     c = len(outward)
     if market == "none" or c < 2 or (market == "auto" and c == 2 and c * window < MIN_SIGNS):
         return replace(day, inward=inward, outward=outward), "none"
-    weights = {"mean": np.ones(len(day.mean)), "component": _first_component(history)}
+    # equivalent: the same first one
+    component = np.linalg.svd(history - history.mean(0), full_matrices=False)[2][0]
+    weights = {"mean": np.ones(len(day.mean)), "component": component}
     directions = {name: outward @ w for name, w in weights.items() if market in ("auto", name)}
     lengths = {name: float(np.linalg.norm(q)) for name, q in directions.items()}
     smallest = 1e-9 * float(np.linalg.norm(outward))
@@ -58,12 +60,6 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
     chosen = max(directions, key=lambda name: _explained_share(z @ directions[name], history))
     R = _reflection(directions[chosen])
     return replace(day, inward=inward @ R, outward=R @ outward, stored=day.stored @ R), chosen
-
-
-def _first_component(history: Array) -> Array:
-    """The direction of largest variance of a history (T, N): (N,)."""
-    _, _, directions = np.linalg.svd(history - history.mean(0), full_matrices=False)  # equivalent: the same first one
-    return np.asarray(directions[0])
 
 
 def _explained_share(scores: Array, history: Array) -> float:
@@ -113,8 +109,8 @@ PENALTY = 1.0
 """Weight of the squared coefficients of standardized terms: a normal prior of unit variance. From 0.1 to 2, leverage of
 the markets of 20 tickers is as precise, over 500 or 2,766 days; at 5, a strong leverage effect in 600 days shrinks."""
 N_CORRECTIONS = 3
-"""Half steps of Newton's method towards the sums of the history, which maximum likelihood reaches only with past returns
-of the history. The steps halve the error of leverage; with more, moves over 60 days get too small."""
+"""Half steps of Newton's method towards the sums of the history, which maximum likelihood reaches only for past
+returns of the history. The steps halve the error of leverage; with more, moves over 60 days get too small."""
 MAX_STEPS, TOLERANCE = 50, 1e-10  # equivalent: Newton's method converges in about six steps
 
 
