@@ -12,7 +12,6 @@ from .._backend.arrays import Array, NumpyArray
 @cache
 def gaussian_matrix(n: int, width: float) -> NumpyArray:
     """The matrix of Gaussian means over n points with constant ends: (n, n)."""
-    # equivalent: next to no weight lies beyond
     reach = np.arange(-int(4 * width) - 1, n + int(4 * width) + 1)
     return fold_ends(np.exp(-0.5 * np.square((np.arange(n)[:, None] - reach) / width)), reach, n)
 

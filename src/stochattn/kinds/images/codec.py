@@ -212,7 +212,7 @@ def _convert_to_uint8(images: Array, where: str, rescale: bool) -> tuple[Array, 
     kind = images.dtype.kind
     if kind not in "buif":
         raise InputError(f"{where}: images must be numbers; got {images.dtype}.")
-    if kind == "f" and not np.isfinite(images).all():  # equivalent: whole numbers are finite
+    if kind == "f" and not np.isfinite(images).all():
         i = int(np.argmin(np.isfinite(images).reshape(len(images), -1).all(1)))
         raise InputError(f"{where}: image {i + 1} has NaN or infinity; every pixel needs a value from 0 to 255.")
     low, high = float(images.min()), float(images.max())

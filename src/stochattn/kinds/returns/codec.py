@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from ..._backend.arrays import Array, ArrayLike
-from ..._backend.checks import count, one_of
+from ..._backend.checks import check_choice, check_count
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
 from .generator.coordinates import Blocks
@@ -60,7 +60,7 @@ class ReturnsCodec(Codec):
             raise InputError(f"log_returns must be (days, tickers) with {len(tickers)} tickers; got {history.shape}.")
         if not np.isfinite(history).all():
             raise InputError("log_returns must be finite: drop the days or tickers that are not.")
-        one_of("output", output, OUTPUTS)
+        check_choice("output", output, OUTPUTS)
         blocks, window_notes = _windows(runs, window, *history.shape)
         constant = [ticker for ticker, past in zip(tickers, history.T, strict=True) if np.ptp(past) == 0]
         if len(constant) == len(tickers):
@@ -157,7 +157,7 @@ def _windows(runs: Sequence[int] | None, window: int | None, n_days: int, n_tick
         rule = f"runs must be positive integers that add up to the {n_days} days of log_returns"
         raise InputError(f"{rule}; got {list(lengths[:5])}, which add up to {sum(lengths)}.")
     shortest, n_runs = min(lengths), len(lengths)
-    size = max(min(WINDOW, n_days // MIN_DISJOINT, shortest), 1) if window is None else count("window", window)
+    size = max(min(WINDOW, n_days // MIN_DISJOINT, shortest), 1) if window is None else check_count("window", window)
     if size > shortest and n_runs > 1:
         rule = f"window={size} is longer than the shortest of {n_runs} runs of days, which has {shortest} days"
         raise InputError(f"{rule}. Choose a shorter window, or leave that run out.")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._backend.arrays import Array
-from ..._backend.checks import one_of
+from ..._backend.checks import check_choice
 from .. import InputError
 from .. import lazy_pandas as pd
 from ..delimited.reading import read_texts
@@ -90,8 +90,8 @@ def _make_history(
     table: pd.DataFrame, source: str, values: str, fill: str, read_notes: tuple[str, ...], percent: list[str]
 ) -> History:
     """The log-returns of a table whose index names the place of each row in `source`; percent: columns in percent."""
-    one_of("values", values, VALUES)
-    one_of("fill", fill, FILLS)
+    check_choice("values", values, VALUES)
+    check_choice("fill", fill, FILLS)
     table = table.dropna(how="all")
     if percent:
         numbers = table[percent].apply(pd.to_numeric, errors="coerce") / 100

@@ -16,9 +16,9 @@ from ..._backend.array_files import ArrayFileError, read_npy
 from ..._backend.arrays import Array, ArrayLike
 from ..._backend.checks import first_line
 from ..._backend.files import write_npy_header
-from ..._backend.html import Html, joined, name, tag
+from ..._backend.html import Html, join, name, tag
 from ..._backend.zarr_files import read_zarr, zarr_header
-from ...core.neighbors import evenly
+from ...core.neighbors import spaced_indices
 from .. import Batch, Comparison, InputError, Measure, Part, Values
 from .. import lazy_pandas as pd
 from ..comparison import correlations
@@ -44,7 +44,7 @@ def scenario_gallery(codec: ReturnsCodec, shown: GalleryItems) -> Html:
     keys = tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. "
     about = f"The {min(MAX_MOVERS, N)} tickers of {N:,} that move most in the new scenario, in percent. "
     about += "Lines are equal-weight portfolios of all of them." if codec.window > 1 else ""
-    return joined([tag("p", *keys, about, class_="note"), laid_out(cards, "items paths")])
+    return join([tag("p", *keys, about, class_="note"), laid_out(cards, "items paths")])
 
 
 def _draw_paths(log_returns: dict[str, Array]) -> Html:
@@ -263,7 +263,7 @@ def market_similarities(items: Array, codec: ReturnsCodec, apart: Array) -> Iter
     if length < MIN_MARKET_DAYS or items.shape[1] < length or len(apart) < 2:
         return
     _, _, components = np.linalg.svd(codec.history - codec.history.mean(0), full_matrices=False)
-    items = items[evenly(len(items), MAX_MARKETS), :length]
+    items = items[spaced_indices(len(items), MAX_MARKETS), :length]
     is_apart = np.ones((len(apart), len(windows)), dtype=bool)
     for row, k in enumerate(apart):
         is_apart[row] = ~np.isin(windows, windows[k]).any(1)

@@ -34,8 +34,8 @@ SURROUNDINGS, SURROUNDINGS_WEIGHT = 1.0, 1e-3
 """Width in pixels of the mean of values around a pixel, and its weight beside the value of the pixel."""
 SAME_BACKGROUND = 0.1
 """Pixels of an edge are of one background if they differ by at most this share of the standard deviation."""
-PAIRS_AT_A_TIME = 64  # equivalent: what fits into a core's cache; every pair has a field of its own
-PAIRS_ON_GPU = 1024  # equivalent: as many as take hardly longer than few
+PAIRS_AT_A_TIME = 64
+PAIRS_ON_GPU = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ def _gaussians(shape: tuple[int, int], length: float, reference: Array) -> tuple
 def _resizing(old: int, new: int) -> NumpyArray:
     """The matrix of triangular weights, as wide as the larger pixel: (new, old)."""
     places, width = (np.arange(new) + 0.5) * old / new - 0.5, max(old / new, 1.0)
-    reach = np.arange(-int(width) - 1, old + int(width) + 1)  # equivalent: positions further out have no weight
+    reach = np.arange(-int(width) - 1, old + int(width) + 1)
     return fold_ends(np.clip(1 - np.abs(places[:, None] - reach) / width, 0.0, None), reach, old)
 
 

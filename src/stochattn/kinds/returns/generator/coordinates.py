@@ -15,7 +15,6 @@ from ....core import temperature
 from ...hopfield import Coordinates
 from .market import MAX_JITTER, surrounding_volatility, with_market
 
-# equivalent: another fine grid and other numbers of draws give the same quantiles, within the error named below
 GRID, N_DRAWS = np.sinh(np.linspace(-np.arcsinh(30.0), np.arcsinh(30.0), 129)), 2**16
 """Grid points in standard deviations for the distribution of days, fine in the middle and wide in the tails, and number
 of draws of days if there is no closed form, which gives an error of 0.003 in quantiles."""
@@ -187,7 +186,7 @@ class Blocks(NamedTuple):
     def days(self) -> Array:
         """Indices of the days of each window: (K, window)."""
         windows = []
-        for start, run in zip(self.run_starts, self.runs, strict=True):  # equivalent: each run has a start
+        for start, run in zip(self.run_starts, self.runs, strict=True):
             n = -(-run // self.step)
             firsts = np.arange(n) * run // n  # evenly spaced
             windows.append(start + (firsts[:, None] + np.arange(self.window)) % run)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import one_of
+from ...._backend.checks import check_choice
 from ...hopfield import Coordinates
 
 MARKETS = ("auto", "mean", "component", "none")
@@ -42,12 +42,11 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
     "auto" chooses the one with the larger mean squared correlation with the columns. With two components, the market
     and one other, rows have only signs, and short windows then have no market.
     """
-    one_of("market", market, MARKETS)
+    check_choice("market", market, MARKETS)
     inward, outward = (np.eye(len(day.mean)) if part is None else part for part in (day.inward, day.outward))
     c = len(outward)
     if market == "none" or c < 2 or (market == "auto" and c == 2 and c * window < MIN_SIGNS):
         return replace(day, inward=inward, outward=outward), "none"
-    # equivalent: the same first one
     component = np.linalg.svd(history - history.mean(0), full_matrices=False)[2][0]
     weights = {"mean": np.ones(len(day.mean)), "component": component}
     directions = {name: outward @ w for name, w in weights.items() if market in ("auto", name)}
@@ -73,7 +72,7 @@ def _explained_share(scores: Array, history: Array) -> float:
 def _reflection(direction: Array) -> Array:
     """The symmetric orthogonal matrix (c, c) whose first column is this unit vector (c,) or its negative."""
     first = np.eye(len(direction))[0]
-    v = (direction if direction[0] >= 0 else -direction) - first  # equivalent: either sign will do
+    v = (direction if direction[0] >= 0 else -direction) - first
     square = float(v @ v)
     return np.eye(len(v)) - (2 / square * np.outer(v, v) if square > 1e-24 else 0.0)
 
@@ -111,7 +110,7 @@ the markets of 20 tickers is as precise, over 500 or 2,766 days; at 5, a strong 
 N_CORRECTIONS = 3
 """Half steps of Newton's method towards the sums of the history, which maximum likelihood reaches only for past
 returns of the history. The steps halve the error of leverage; with more, moves over 60 days get too small."""
-MAX_STEPS, TOLERANCE = 50, 1e-10  # equivalent: Newton's method converges in about six steps
+MAX_STEPS, TOLERANCE = 50, 1e-10
 
 
 class PastReturns(NamedTuple):

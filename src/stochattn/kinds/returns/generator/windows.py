@@ -14,7 +14,7 @@ from typing import Self, cast
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.checks import count, one_of
+from ...._backend.checks import check_choice, check_count
 from ...._backend.random import Purpose, generator
 from ....core.metrics import cosine_novelty
 from ....core.mixture import pick
@@ -49,7 +49,6 @@ class VolatilityLinks:
     def of(cls, before: Array, after: Array, weights: Array, bandwidth: float = BANDWIDTH) -> VolatilityLinks:
         """Links by the volatility (K,) before and at the end of windows, which count `weights` (K,) times."""
         shares = weights / weights.sum()
-        # equivalent: windows of equal volatility may come in any order
         order, by_end = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
         below = np.empty(len(shares))
         below[by_end] = np.cumsum(shares[by_end]) - shares[by_end]
@@ -122,9 +121,9 @@ class WindowEmbedding(LinearEmbedding):
         market_path: str = "new",
     ) -> Self:
         """The embedding of the windows of a history (T, N); options as in `Coordinates.fit` and `with_market`."""
-        one_of("norm", norm, NORMS)
-        one_of("market_path", market_path, MARKET_PATHS)
-        one_of("marginals", marginals, MARGINALS)
+        check_choice("norm", norm, NORMS)
+        check_choice("market_path", market_path, MARKET_PATHS)
+        check_choice("marginals", marginals, MARGINALS)
         # Days that separate windows share count once.
         days = np.unique(history, axis=0) if blocks.is_separate else history
         day = Coordinates.fit(days, variance=variance, whiten=whiten, norm="whole")
@@ -273,7 +272,7 @@ class WindowGenerator(HopfieldGenerator):
         """The mean novelty of exact draws, 1 − max cos with rows of positive weight."""
         if self.embedding.signs is None:
             return super().predicted_novelty()
-        rng = generator(0, Purpose.RULE)  # equivalent: any fixed seed
+        rng = generator(0, Purpose.RULE)
         z, source, _ = self._exact(min(N_MEASURED, MAX_NUMBERS // self.embedding.coordinates.d), rng)
         rows = z / self.decoder.factors(self.beta)[source]
         rows = self.decoder.flip(rows, self.decoder.draw_flips(source, rng))
@@ -321,7 +320,7 @@ class PathGenerator:
             raise ValueError(f"days needs exact draws of windows; {got}. Leave out sampler or days.")
         embedding, weights = windows.embedding.at(windows.beta), windows.source_probabilities()
         links = VolatilityLinks.fit(embedding.history, blocks, weights) if link else None
-        return cls(windows, embedding, count("days", days), links)
+        return cls(windows, embedding, check_count("days", days), links)
 
     @property
     def numbers_per_item(self) -> int:

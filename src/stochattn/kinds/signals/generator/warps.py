@@ -24,7 +24,7 @@ SMOOTHNESS, MIN_WIDTH, LEAST_SLOPE = 0.04, 2.0, 1e-3
 """Width of the smoother over the length, its least width in points, and ε in units of the variance."""
 MIN_SCALE = 1e-12
 """Standard deviation of a channel, over the largest value, up to which it is constant."""
-MARGIN = 8  # equivalent: the filter sees next to nothing beyond it
+MARGIN = 8
 """Points by which ends are extended: as many as a cubic spline and its filter depend on."""
 LEAST_SPEED = 0.2
 """Least speed of a warp: time does not run backward."""
