@@ -366,7 +366,7 @@ def test_long_whole_numbers_beside_fractions_are_refused(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"long": 2**60 + rng.integers(0, 10**9, 30), "x": rng.normal(size=30).round(2)})
     frame.to_csv("long.csv", index=False)
-    assert "format zarr: column 'long' has whole numbers of over 15 digits" in refused(
+    assert "format zarr: column 'long' has integers of over 15 digits" in refused(
         "sample", "long.csv", "-o", "new.zarr"
     )
 

@@ -36,16 +36,16 @@ from .codec import Key, ReturnsCodec
 from .description import ReturnsDescription, ReturnsOptions, WindowOptions
 from .generator.coordinates import Blocks
 from .generator.windows import PathGenerator, WindowEmbedding, WindowGenerator
-from .reading import History, history_of, read_history
+from .reading import History, convert_frame, read_history
 from .writing import (
     SIMILARITIES,
     ScenarioArrayWriter,
     ScenarioWriter,
     compare_returns,
+    convert_values,
     market_similarities,
     read_scenarios,
     scenario_gallery,
-    written_values,
 )
 
 MAX_DAYS = 10
@@ -116,7 +116,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
             raise InputError(f"{error} If it is not a price history, pass kind='table'.") from None
 
     def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
-        return _codec(history_of(data, options.values, options.fill), "the data frame", options)
+        return _codec(convert_frame(data, options.values, options.fill), "the data frame", options)
 
     def codec_from_state(self, state: dict[str, Any]) -> ReturnsCodec:
         return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})
@@ -170,7 +170,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
 
     def as_array(self, codec: ReturnsCodec, items: Array, first: int) -> Array:
         """Scenarios (n, days, tickers): log-returns, or prices where `output` says so."""
-        return written_values(codec, items)
+        return convert_values(codec, items)
 
     def array_attributes(self, codec: ReturnsCodec) -> dict[str, Plain]:
         return {"tickers": list(codec.tickers), "values": codec.output}
