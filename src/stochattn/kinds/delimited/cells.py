@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import compress
 from pathlib import Path
 
@@ -50,6 +51,10 @@ MAX_NOTES = 12
 AMOUNTS = ("numeric", "integer")
 MAX_WORDS, MAX_SHARE, MAX_LETTERS = 2, 0.1, 20
 """Words that mark missing numbers, their share of the cells, and their letters."""
+DAY = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+"""20100217, of this century and the one before; of all integers with eight digits, 1 in 1,200 is such a date."""
+MIN_DAYS = 3
+"""How many different days show that integers are dates."""
 MAX_CODES, MIN_DIGITS = 10, 4
 """How many distinct whole numbers may be codes, and digits from which on they may be where all have as many."""
 NO_NUMBER = re.compile(r"[^\W\d_eE]|[:/]|\d-\d")
@@ -110,7 +115,11 @@ def typed_frame(
     """
     style = replace(basis, decimal=decimal_sign(raw, basis.delimiter))
     found = {name: plain_numbers(cells, style.decimal) for name, cells in raw.items()}
-    plain = {name: one for name, one in found.items() if one is not None and not _are_versions(name, raw[name])}
+    plain = {
+        name: numbers
+        for name, numbers in found.items()
+        if numbers is not None and not _are_versions(name, raw[name]) and not _are_days(raw[name], types.get(name))
+    }
     padded = {name: numbers.decimals for name, numbers in plain.items() if numbers.decimals}
     blocks = [frame_of({name: numbers.values for name, numbers in plain.items()})] if plain else []
     notes: list[str] = []
@@ -144,7 +153,9 @@ def _other_columns(
     forms = {name: form for name, cells in numbers.items() if (form := column_form(cells, style.decimal)) is not None}
     signs = {name: [*signs[name], *missing_signs(cells, name in forms)] for name, cells in numbers.items()}
     missing = {name: MISSING.union(signs[name]) for name in columns}
-    names = {name for name, cells in columns.items() if _are_names(name, cells)}  # 00123 is a name
+    names = {  # 00123 is a name
+        name for name, cells in columns.items() if _are_names(name, cells) or _are_days(numbers[name], types.get(name))
+    }
     integers = [name for name, cells in columns.items() if name not in names and _is_whole(cells, signs[name])]
     strings = [
         name
@@ -202,6 +213,20 @@ def _are_names(name: str, cells: Sequence[str]) -> bool:
 def _are_versions(name: str, cells: Sequence[str]) -> bool:
     """Whether cells are versions, of which 3.10 is another one than 3.1."""
     return name.strip().lower().endswith(VERSIONS) and any("." in cell for cell in cells)
+
+
+def _are_days(cells: Sequence[str], type: str | None) -> bool:
+    """Whether all cells that are not missing are dates such as 20100217, of several days; the type may be set."""
+    first = next((cell for cell in cells if cell not in MISSING), "")  # which decides for most columns
+    if type not in (None, "date") or DAY.fullmatch(first) is None:
+        return False
+    present = set(cells) - MISSING - SIGNS
+    if len(present) < MIN_DAYS or not all(map(DAY.fullmatch, present)):
+        return False
+    try:
+        return all(datetime.strptime(cell, "%Y%m%d") for cell in present)
+    except ValueError:
+        return False
 
 
 WRITTEN = ", and new ones are written the same way"
