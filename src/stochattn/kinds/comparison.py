@@ -89,8 +89,8 @@ class Comparison(NamedTuple):
     @property
     def distance(self) -> float:
         """Mean distance of the parts; NaN without one that has a distance."""
-        known = [part.distance for part in self.parts if math.isfinite(part.distance)]
-        return float(np.mean(known)) if known else math.nan
+        finite = [part.distance for part in self.parts if math.isfinite(part.distance)]
+        return float(np.mean(finite)) if finite else math.nan
 
 
 def compare_features(new: Array, stored: Array) -> Comparison:
@@ -118,9 +118,9 @@ def correlations(rows: Array) -> Array:
     lengths = np.linalg.norm(centred, axis=0)
     lengths = np.where(lengths > 1e-12, lengths, 1.0)
     centred = centred / lengths
-    found = np.asarray(centred.T @ centred)
-    np.fill_diagonal(found, 1.0)
-    return found
+    matrix = np.asarray(centred.T @ centred)
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
 
 
 def nearest_neighbour_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, float]:
@@ -146,7 +146,7 @@ def two_sample_accuracy(real: Array, new: Array) -> float:
     from sklearn.ensemble import ExtraTreesClassifier
 
     n = min(len(real), len(new), MAX_COMPARED)
-    rows = np.concatenate([some[spaced_indices(len(some), n)] for some in (real, new)])
+    rows = np.concatenate([vectors[spaced_indices(len(vectors), n)] for vectors in (real, new)])
     rows = rows[:, spaced_indices(rows.shape[1], MAX_PREDICTORS)]
     forest = ExtraTreesClassifier(2 * N_TREES, bootstrap=True, oob_score=True, min_samples_leaf=2, random_state=0)
     return max(
@@ -197,8 +197,8 @@ def rows_are_smooth(matrix: Array, limit: float = MAX_ROUGHNESS) -> bool:
     """Whether rows of a matrix (n, p) without missing values are smooth, and much smoother than columns."""
     if matrix.dtype.kind not in "fiu" or not np.isfinite(matrix).all():
         return False
-    own, across = roughness(matrix), roughness(matrix.T)
-    return own < limit and own < MAX_RATIO * across
+    along, across = roughness(matrix), roughness(matrix.T)
+    return along < limit and along < MAX_RATIO * across
 
 
 def columns_are_smooth(matrix: Array) -> bool:

@@ -70,9 +70,9 @@ class FrameType:
         types: dict[str, Plain] = {name: str(dtype) for name, dtype in self.dtypes.items()}
         if self.library != "pandas":
             return {"library": self.library, "dtypes": types, "arrow": _arrow_text(self.schema)}
-        known = {name: self.schema[name] for name in self.dtypes}
-        arrow = {name: dtype.pyarrow_dtype for name, dtype in known.items() if isinstance(dtype, pd.ArrowDtype)}
-        plain: dict[str, Plain] = {name: str(dtype) for name, dtype in known.items() if name not in arrow}
+        types_by_name = {name: self.schema[name] for name in self.dtypes}
+        arrow = {name: dtype.pyarrow_dtype for name, dtype in types_by_name.items() if isinstance(dtype, pd.ArrowDtype)}
+        plain: dict[str, Plain] = {name: str(dtype) for name, dtype in types_by_name.items() if name not in arrow}
         schema = import_module("pyarrow").schema(arrow.items()) if arrow else None
         return {"library": self.library, "dtypes": types, "schema": plain, "arrow": _arrow_text(schema)}
 

@@ -106,15 +106,15 @@ class TruncatedMixture:
         return k, y
 
     def _features(self, k: Array, uniforms: Array, noise: Array) -> Array:
-        own = k if len(self.roots) > 1 else np.zeros_like(k)
-        mean, deviation = self.means[k, self.j], self.deviations[own]
+        kernel = k if len(self.roots) > 1 else np.zeros_like(k)
+        mean, deviation = self.means[k, self.j], self.deviations[kernel]
         low, high = ((end - mean) / deviation for end in (self.low, self.high))
         at = np.clip(mean + deviation * truncated_normal(low, high, uniforms), self.low, self.high)
         # A draw without the interval, moved to that value of feature j: the others follow as they do in the kernel.
         pooled = len(self.roots) == 1
         y = np.einsum("ij,nj->ni", self.roots[0], noise) if pooled else np.einsum("nij,nj->ni", self.roots[k], noise)
         y += self.means[k]
-        y += self.slopes[own] * (at - y[:, self.j])[:, None]
+        y += self.slopes[kernel] * (at - y[:, self.j])[:, None]
         y[:, self.j] = at
         return y
 
@@ -195,17 +195,18 @@ class Restricted:
         proposal = TruncatedMixture.of(*_given_equations(kernels, rows), kernels.log_weights, low, high)
         if not math.isfinite(proposal.log_probability):
             raise ValueError("condition: a range holds no probability that floats can tell from zero. Widen it.")
-        whole = math.exp(proposal.log_probability)
-        law = cls(kernels, rows, origin, region, proposal, whole, proposal.shares)
-        k, _, kept = law._attempts(N_TRIED, *generator(0, Purpose.RULE).spawn(2))
+        probability = math.exp(proposal.log_probability)
+        mixture = cls(kernels, rows, origin, region, proposal, probability, proposal.shares)
+        k, _, kept = mixture._attempts(N_TRIED, *generator(0, Purpose.RULE).spawn(2))
         if (n_kept := int(kept.sum())) < MIN_KEPT:
-            found = f"less than a share of {MIN_KEPT / N_TRIED * whole:.1g} of all draws meets its ranges and sets"
-            raise ValueError(f"condition: {found}. Widen them, or condition on less.")
+            share = MIN_KEPT / N_TRIED * probability
+            problem = f"less than a share of {share:.1g} of all draws meets its ranges and sets"
+            raise ValueError(f"condition: {problem}. Widen them, or condition on less.")
         if n_kept < N_TRIED:  # the probabilities of a single interval are exact
-            shares = np.bincount(k[kept], minlength=len(law.shares)) / n_kept
+            shares = np.bincount(k[kept], minlength=len(mixture.shares)) / n_kept
             accepted = n_kept / N_TRIED
-            law = replace(law, probability=whole * n_kept / N_TRIED, shares=shares, acceptance=accepted)
-        return law
+            mixture = replace(mixture, probability=probability * n_kept / N_TRIED, shares=shares, acceptance=accepted)
+        return mixture
 
     @property
     def log_shares(self) -> Array:

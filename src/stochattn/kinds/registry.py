@@ -40,9 +40,9 @@ def parts_in(path: Path) -> list[Path]:
     """The parts of a folder, in their order; none if it holds anything else, or files of different formats."""
     entries = [entry for entry in path.iterdir() if entry.name != SUMMARY] if path.is_dir() else []
     numbers = {entry: PART_NAME.fullmatch(entry.name) for entry in entries}
-    found = {entry: int(number[1]) for entry, number in numbers.items() if number is not None}
-    whole = len(found) == len(entries) and len({entry.suffix for entry in found}) == 1
-    return sorted(found, key=lambda entry: found[entry]) if whole else []
+    order = {entry: int(number[1]) for entry, number in numbers.items() if number is not None}
+    are_parts = len(order) == len(entries) and len({entry.suffix for entry in order}) == 1
+    return sorted(order, key=lambda entry: order[entry]) if are_parts else []
 
 
 def read_codec(kind: AnyKind, path: Path, options: object, recognised: bool) -> Codec:
@@ -62,8 +62,8 @@ def read_new(kind: AnyKind, codec: Codec, path: Path) -> Items:
 def read_labels(kind: AnyKind, codec: Codec, path: Path) -> Array | None:
     """The class of each of these new items, where the file or all parts of the folder say it: (n,)."""
     labels = [kind.read_labels(codec, part) for part in parts_in(path) or [path]]
-    known = [part for part in labels if part is not None]
-    return np.concatenate(known) if len(known) == len(labels) else None
+    present = [part for part in labels if part is not None]
+    return np.concatenate(present) if len(present) == len(labels) else None
 
 
 _MODULES = {

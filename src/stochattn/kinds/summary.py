@@ -202,12 +202,12 @@ def checksum(path: str | os.PathLike[str]) -> str | None:
     try:
         if not path.is_dir():
             return _digest(path).hexdigest() if path.is_file() else None
-        found, own = hashlib.sha256(), sidecar(path)
-        inside = {file.relative_to(path): file for file in path.rglob("*") if file.is_file() and file != own}
+        digest, summary = hashlib.sha256(), sidecar(path)
+        inside = {file.relative_to(path): file for file in path.rglob("*") if file.is_file() and file != summary}
         for name in sorted(inside, key=os.fsencode):
             if not any(part.startswith(".") for part in name.parts):
-                found.update(os.fsencode(name.as_posix()) + b"\0" + _digest(inside[name]).digest())
-        return found.hexdigest()
+                digest.update(os.fsencode(name.as_posix()) + b"\0" + _digest(inside[name]).digest())
+        return digest.hexdigest()
     except OSError:
         return None
 

@@ -92,18 +92,18 @@ class Style:
 
     def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
         """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
-        gone = dict(zip(frame, frame.isna().to_numpy().T, strict=True))
-        some = [name for name, cells in gone.items() if cells.any()]
-        present = {**raw, **{name: list(compress(raw[name], ~gone[name])) for name in some}}
-        found = {name: Counter(compress(raw[name], gone[name])) for name in some}
-        codes = {name: texts.most_common(1)[0][0] for name, texts in found.items()}
-        usual = sum(found.values(), Counter()).most_common(1)[0][0] if codes else ""
+        is_missing = dict(zip(frame, frame.isna().to_numpy().T, strict=True))
+        incomplete = [name for name, mask in is_missing.items() if mask.any()]
+        present = {**raw, **{name: list(compress(raw[name], ~is_missing[name])) for name in incomplete}}
+        counts = {name: Counter(compress(raw[name], is_missing[name])) for name in incomplete}
+        codes = {name: count.most_common(1)[0][0] for name, count in counts.items()}
+        missing = sum(counts.values(), Counter()).most_common(1)[0][0] if codes else ""
         kinds = dict(zip(raw, (dtype.kind for dtype in frame.dtypes.tolist()), strict=True))
         padded = {name: padding_of(cells, self.decimal) for name, cells in present.items() if kinds[name] == "f"}
         decimals = {name: n_decimals for name, n_decimals in padded.items() if n_decimals}
-        truths = {name: _truths(cells) for name, cells in present.items() if kinds[name] == "b"}
-        codes = {name: code for name, code in codes.items() if code != usual}
-        return replace(self, missing=usual, truths=truths, decimals=decimals, codes=codes)
+        truths = {name: _boolean_words(cells) for name, cells in present.items() if kinds[name] == "b"}
+        codes = {name: code for name, code in codes.items() if code != missing}
+        return replace(self, missing=missing, truths=truths, decimals=decimals, codes=codes)
 
 
 def typed_frame(
@@ -114,11 +114,12 @@ def typed_frame(
     types, words: of columns, the type that a user set, and a text that is known to mark missing cells
     """
     style = replace(basis, decimal=decimal_sign(raw, basis.delimiter))
-    found = {name: plain_numbers(cells, style.decimal) for name, cells in raw.items()}
     plain = {
         name: numbers
-        for name, numbers in found.items()
-        if numbers is not None and not _are_versions(name, raw[name]) and not _are_days(raw[name], types.get(name))
+        for name, cells in raw.items()
+        if (numbers := plain_numbers(cells, style.decimal)) is not None
+        and not _are_versions(name, raw[name])
+        and not _are_days(raw[name], types.get(name))
     }
     padded = {name: numbers.decimals for name, numbers in plain.items() if numbers.decimals}
     blocks = [frame_of({name: numbers.values for name, numbers in plain.items()})] if plain else []
@@ -167,8 +168,8 @@ def _other_columns(
         for name, form in forms.items()
     }
     series = {name: _string_series(columns[name], missing[name]) for name in strings if name not in plain}
-    series |= {name: _whole(series[name]) for name in integers if name not in plain}
-    series |= {name: _numbers(cells, missing[name]) for name, cells in plain.items()}
+    series |= {name: _parse_integers(series[name]) for name in integers if name not in plain}
+    series |= {name: _parse_numbers(cells, missing[name]) for name, cells in plain.items()}
     unknown = [name for name in columns if name not in series]
     if unknown:
         parsed = _parse_with_pandas(path, text, style, list(raw), unknown, signs)
@@ -234,7 +235,7 @@ WRITTEN = ", and new ones are written the same way"
 
 def sign_notes(signs: Mapping[str, list[str]]) -> list[str]:
     """Notes on the signs that mark missing cells, by column."""
-    return [f"column {name!r}: {' and '.join(found)} is read as missing" for name, found in signs.items()][:MAX_NOTES]
+    return [f"column {name!r}: {' and '.join(marks)} is read as missing" for name, marks in signs.items()][:MAX_NOTES]
 
 
 def form_notes(forms: Mapping[str, NumberForm], raw: Columns, end: str = WRITTEN) -> list[str]:
@@ -244,10 +245,12 @@ def form_notes(forms: Mapping[str, NumberForm], raw: Columns, end: str = WRITTEN
     return notes[:MAX_NOTES]
 
 
-def _numbers(cells: list[str], missing: Collection[str]) -> pd.Series:
+def _parse_numbers(cells: list[str], missing: Collection[str]) -> pd.Series:
     """Texts of plain numbers as numbers: whole where all of them are."""
     texts = _string_series(cells, missing)
-    return _whole(texts) if texts.str.fullmatch(r"-?\d+", na=True).all() else pd.to_numeric(texts).astype("float64")
+    if texts.str.fullmatch(r"-?\d+", na=True).all():
+        return _parse_integers(texts)
+    return pd.to_numeric(texts).astype("float64")
 
 
 def decimal_sign(raw: Columns, delimiter: str) -> str:
@@ -261,12 +264,12 @@ def decimal_sign(raw: Columns, delimiter: str) -> str:
 
 def missing_signs(cells: list[str], in_form: bool) -> list[str]:
     """Signs such as - or ? that mark missing cells, because all other cells are numbers, plain or in a form."""
-    if not (found := SIGNS.intersection(cells)):
+    if not (signs := SIGNS.intersection(cells)):
         return []
-    known = found | MISSING
-    present = [cell for cell in cells if cell not in known]
+    empty = signs | MISSING
+    present = [cell for cell in cells if cell not in empty]
     if in_form or all(re.fullmatch(NUMBER, cell) for cell in present) or notation_of(present) is not None:
-        return sorted(found)
+        return sorted(signs)
     return []
 
 
@@ -277,8 +280,8 @@ def missing_words(name: str, cells: Sequence[str], decimal: str, type: str | Non
     or have four digits or more, as many as one another.
     """
     is_amount = type in AMOUNTS
-    known = MISSING | SIGNS
-    counts = Counter(cell for cell in cells if cell not in known)
+    empty = MISSING | SIGNS
+    counts = Counter(cell for cell in cells if cell not in empty)
     words = {cell: count for cell, count in counts.items() if _is_word(cell)}
     if not 1 <= len(words) <= MAX_WORDS or not (type is None or is_amount):
         return []
@@ -307,21 +310,21 @@ def _are_codes(cells: Sequence[str]) -> bool:
 
 def _is_whole(cells: list[str], signs: list[str]) -> bool:
     """Whether cells are whole numbers that pandas would read as floats: some are missing, or long."""
-    gone = MISSING.union(signs)
-    if not all(cell in gone or WHOLE.fullmatch(cell) for cell in cells):  # the first cell of most columns shows it
+    missing = MISSING.union(signs)
+    if not all(cell in missing or WHOLE.fullmatch(cell) for cell in cells):  # the first cell of most columns shows it
         return False
-    present = [cell for cell in cells if cell not in gone]
+    present = [cell for cell in cells if cell not in missing]
     return bool(present) and (len(present) < len(cells) or max(map(len, present)) > 15)
 
 
-def _whole(texts: pd.Series) -> pd.Series:
+def _parse_integers(texts: pd.Series) -> pd.Series:
     """Texts of whole numbers as the numbers themselves, or as they are where these have more than 64 bits."""
     missing = texts.isna().to_numpy()
-    numbers = [pd.NA if gone else int(text) for text, gone in zip(texts, missing, strict=True)]
+    numbers = [pd.NA if is_missing else int(text) for text, is_missing in zip(texts, missing, strict=True)]
     for dtype in ("Int64", "UInt64"):
         with suppress(OverflowError, TypeError, ValueError):
-            whole = pd.Series(pd.array(numbers, dtype=dtype))
-            return whole if missing.any() else whole.astype(dtype.lower())
+            integers = pd.Series(pd.array(numbers, dtype=dtype))
+            return integers if missing.any() else integers.astype(dtype.lower())
     return texts
 
 
@@ -337,15 +340,15 @@ def with_decimal_points(
     if not texts.str.contains(",").any():
         return frame, ".", ()
 
-    def at(found: pd.Series) -> str:
-        column, row = found.index[0]
+    def at(cells: pd.Series) -> str:
+        column, row = cells.index[0]
         return f"{place(row)}, column {column!r}"
 
     thousands = texts[texts.str.fullmatch(THOUSANDS)]
     decimal = texts[texts.str.fullmatch(DECIMAL_COMMA) & ~texts.str.fullmatch(THOUSANDS)]
     points = texts[texts.str.fullmatch(CERTAIN_THOUSANDS) | texts.str.fullmatch(DECIMAL_POINT)]
     if len(decimal) and len(points):
-        comma, point = (f"{found.iloc[0]!r} ({at(found)}) with a" for found in (decimal, points))
+        comma, point = (f"{cells.iloc[0]!r} ({at(cells)}) with a" for cells in (decimal, points))
         raise InputError(f"{path} writes {comma} decimal comma and {point} point: write all numbers in one way.")
     if len(decimal):
         numbers, signs, sign = DECIMAL_COMMA, str.maketrans({".": "", ",": "."}), ","
@@ -367,7 +370,7 @@ def with_decimal_points(
     return rewritten, sign, (note,)
 
 
-def _truths(cells: list[str]) -> tuple[str, str]:
+def _boolean_words(cells: list[str]) -> tuple[str, str]:
     texts = {cell.lower(): cell for cell in reversed(cells)}
     shape = str.upper if cells[0].isupper() else str.lower if cells[0].islower() else str.title
     return texts.get("true", shape("true")), texts.get("false", shape("false"))

@@ -71,7 +71,7 @@ def from_text(cell: object) -> object:
 
 def without_apostrophes(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """A frame that was written with apostrophes before the formulas of these columns, as it was; others stay."""
-    known = {str(as_text(name)): name for name in names}
-    frame = frame.rename(columns={name: known[name] for name in frame.columns if name in known})
+    written = {str(as_text(name)): name for name in names}
+    frame = frame.rename(columns={name: written[name] for name in frame.columns if name in written})
     texts = [name for name in names if name in frame and frame[name].dtype.kind == "O"]
     return frame.assign(**{name: frame[name].map(from_text) for name in texts})

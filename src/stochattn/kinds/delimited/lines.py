@@ -33,7 +33,7 @@ def without_comments(text: str) -> tuple[str, int]:
     Three kinds of lines that begin so are no comments: a header such as #id,age, a row whose first cell is missing
     (#N/A), and every one where most rows begin so, as colours do (#ff0000).
     """
-    starts = [found.start() for found in re.finditer(r"^#", text, flags=re.MULTILINE)] if "#" in text else []
+    starts = [match.start() for match in re.finditer(r"^#", text, flags=re.MULTILINE)] if "#" in text else []
     if not starts:
         return text, 0
     n_leading = len(re.findall(r"^#", _COMMENTS.match(text)[0], flags=re.MULTILINE))  # type: ignore[index]
@@ -102,22 +102,22 @@ def rows_of(
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     try:
-        found, remarks = _without_remarks([(row, reader.line_num + skipped) for row in reader])
+        numbered, remarks = _without_remarks([(row, reader.line_num + skipped) for row in reader])
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num + skipped}: {error}. Close every quote.") from None
-    found = [(row, line) for row, line in found if row]
-    n_cells, lines = len(found[0][0]) if found else 0, [line for _, line in found]
-    rows = [[*row, *[""] * (n_cells - len(row))] if pad_short else row for row, _ in found]
+    numbered = [(row, line) for row, line in numbered if row]
+    n_cells, lines = len(numbered[0][0]) if numbered else 0, [line for _, line in numbered]
+    rows = [[*row, *[""] * (n_cells - len(row))] if pad_short else row for row, _ in numbered]
     if pad_first and rows and not holds_names(rows[0], [row[:n_cells] for row in rows[1:]]):
         n_cells = max(map(len, rows))
         rows = [[*row, *[""] * (n_cells - len(row))] for row in rows]
     for row, line in zip(rows, lines, strict=True):
         if len(row) != n_cells:
-            found_here = f"has {with_count(len(row), 'value', 'values')} where the first line has {n_cells}"
+            problem = f"has {with_count(len(row), 'value', 'values')} where the first line has {n_cells}"
             remedy = f"Give every line the same number of values (delimiter {delimiter!r})."
             if len(rows) > 1 and all(kind_of_cell(cell) == "number" for row in rows[:MAX_ROWS] for cell in row):
                 remedy += " If each line is a signal, pass kind='signals' and length=N or resample=N."
-            raise InputError(f"{path}, line {line}: {found_here}. {remedy}")
+            raise InputError(f"{path}, line {line}: {problem}. {remedy}")
     return rows, lines, remarks
 
 
@@ -169,10 +169,10 @@ def note_on_shape(path: Path, columns: Mapping[str, Sequence[str]], lines: Seque
 def _apart(rows: Sequence[Sequence[str]]) -> list[int]:
     """Rows of numbers, as many as possible, each of which lies above the one before."""
     numbers = [[float(plain_number(cell) or plain_number(cell, ",") or "nan") for cell in row] for row in rows]
-    known = [[number for number in row if not math.isnan(number)] or [math.nan] for row in numbers]
+    present = [[number for number in row if not math.isnan(number)] or [math.nan] for row in numbers]
     chosen: list[int] = []
-    for row in sorted(range(len(rows)), key=lambda row: max(known[row])):
-        if not chosen or min(known[row]) > max(known[chosen[-1]]):
+    for row in sorted(range(len(rows)), key=lambda row: max(present[row])):
+        if not chosen or min(present[row]) > max(present[chosen[-1]]):
             chosen.append(row)
     return chosen
 
@@ -209,14 +209,14 @@ def holds_names(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     fits = False
     for name, *cells in zip(first, *rows[:MAX_ROWS], strict=True):
         present = [cell for cell in cells if kind_of_cell(cell) != "missing"]
-        kinds, own = {kind_of_cell(cell) for cell in present}, kind_of_cell(name)
-        if own == "missing":
+        kinds, kind = {kind_of_cell(cell) for cell in present}, kind_of_cell(name)
+        if kind == "missing":
             if name == "" and len(present) == len(cells):  # a saved data frame leaves out the name of its index
                 return True
         elif len(kinds) == 1 and kinds != {"text"}:
-            if own not in kinds:
+            if kind not in kinds:
                 return True
-            fits = fits or own != "number" or _is_among(name, present)
+            fits = fits or kind != "number" or _is_among(name, present)
         elif name in present:
             fits = True
         elif 2 * len(set(present)) <= len(present):  # values repeat, and this is none of them

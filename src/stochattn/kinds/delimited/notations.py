@@ -275,7 +275,7 @@ def _period_notation(cells: Sequence[str]) -> PeriodNotation | None:
     for pattern in PERIODS:
         match = pattern.fullmatch(cells[0])
         if match is not None and match["letter"].upper() in PER_YEAR:
-            widths = {len(one["part"]) for cell in cells if (one := pattern.fullmatch(cell)) is not None}
+            widths = {len(period["part"]) for cell in cells if (period := pattern.fullmatch(cell)) is not None}
             return PeriodNotation(pattern is PERIODS[0], match["between"], match["letter"], min(widths))
     return None
 
@@ -321,9 +321,9 @@ def _limit_notation(cells: Sequence[str]) -> LimitNotation | None:
     for cell in matches:  # of two texts of one limit, the more frequent is written
         number = shape.number(cell)
         labels[number] = max(labels.get(number, cell), cell, key=counts.__getitem__)
-    known = [measured.number(cell) for cell in others]
+    numbers_measured = [measured.number(cell) for cell in others]
     low, high = min(labels), max(labels)
-    ends = low if low < min(known) else -math.inf, high if high > max(known) else math.inf
+    ends = low if low < min(numbers_measured) else -math.inf, high if high > max(numbers_measured) else math.inf
     return LimitNotation(measured, half_step, labels, ends)
 
 

@@ -102,14 +102,14 @@ class Notation(NamedTuple):
         >>> [dollars.number(text) for text in ("$1,200.50", "1200.5", "€5")]
         [1200.5, 1200.5, nan]
         """
-        found = None if self.form is None else _pattern(self.decimal).fullmatch(text.strip())
-        if self.form is not None and found is not None:
+        match = None if self.form is None else _pattern(self.decimal).fullmatch(text.strip())
+        if self.form is not None and match is not None:
             suffixes = "", self.form.suffix.strip(), self.form.singular.strip()
-            if (found["prefix"] or "").strip() not in ("", self.form.prefix.strip()):
+            if (match["prefix"] or "").strip() not in ("", self.form.prefix.strip()):
                 return math.nan
-            if (found["suffix"] or "").strip() not in suffixes:
+            if (match["suffix"] or "").strip() not in suffixes:
                 return math.nan
-            text = _plain(found, self.decimal) or text
+            text = _plain(match, self.decimal) or text
         else:
             text = text.replace(self.decimal, ".")
         with suppress(ValueError):
@@ -153,13 +153,13 @@ def _pattern(decimal: str) -> re.Pattern[str]:
     return re.compile(rf"(?P<open>\()?(?P<minus>[+{MINUS}]?){before}(?P<inner>[+{MINUS}]?){number}{after}(?(open)\))")
 
 
-def _plain(found: re.Match[str], decimal: str) -> str | None:
+def _plain(match: re.Match[str], decimal: str) -> str | None:
     """The plain number of a match; None where it has two signs."""
-    signs = "".join(found[part] or "" for part in ("open", "minus", "inner"))
+    signs = "".join(match[part] or "" for part in ("open", "minus", "inner"))
     if len(signs) > 1:
         return None
-    digits = found["digits"].replace(found["thousands"] or "", "").replace(decimal, ".")
-    return f"{'-' if signs and signs in f'({MINUS}' else ''}{digits}{found['exponent'] or ''}"
+    digits = match["digits"].replace(match["thousands"] or "", "").replace(decimal, ".")
+    return f"{'-' if signs and signs in f'({MINUS}' else ''}{digits}{match['exponent'] or ''}"
 
 
 def plain_number(cell: str, decimal: str = ".", units: bool = False) -> str | None:
@@ -167,15 +167,15 @@ def plain_number(cell: str, decimal: str = ".", units: bool = False) -> str | No
 
     units: whether it may have one, such as kg
     """
-    found = _pattern(decimal).fullmatch(cell)
-    return None if found is None or (found["unit"] and not units) else _plain(found, decimal)
+    match = _pattern(decimal).fullmatch(cell)
+    return None if match is None or (match["unit"] and not units) else _plain(match, decimal)
 
 
 def form_of(cells: Sequence[str], decimal: str) -> NumberForm | None:
     """The form that all cells but the missing ones share, or None: plain numbers have none, and texts neither."""
-    known, pattern, matches = MISSING | SIGNS, _pattern(decimal), []
+    missing, pattern, matches = MISSING | SIGNS, _pattern(decimal), []
     for cell in cells:
-        if cell not in known:
+        if cell not in missing:
             # Zeros in front are those of names, such as 007.
             if (match := pattern.fullmatch(cell)) is None or re.match(r"0\d", match["digits"]):
                 return None
@@ -290,7 +290,7 @@ def plain_numbers(cells: Sequence[str], decimal: str) -> PlainNumbers | None:
     if decimal != ".":
         return None
     letters = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
-    ends, points = (np.flatnonzero(letters == ord(one)) for one in "\n.")
+    ends, points = (np.flatnonzero(letters == ord(mark)) for mark in "\n.")
     decimals = ends - points - 1 if len(points) == len(ends) else np.zeros(1, dtype=np.intp)
     if decimals[0] == 0 or (decimals != decimals[0]).any():
         padded = common_decimals(decimals, letters[ends - 1] == ord("0")) if len(decimals) == len(ends) else 0

@@ -189,10 +189,10 @@ def _plain_texts(path: Path, raw: Columns, read: TableFile) -> tuple[dict[str, l
     forms = {name: form for name, cells in raw.items() if (form := form_of(cells, sign)) is not None}
     # Separators of thousands alone are ambiguous beside other delimiters: the whole file decides about them below.
     forms = {name: form for name, form in forms.items() if delimiter == "," or form.prefix or form.suffix}
-    signs = {name: found for name, cells in raw.items() if (found := missing_signs(cells, name in forms))}
+    signs = {name: marks for name, cells in raw.items() if (marks := missing_signs(cells, name in forms))}
     cells = {name: [plain_number(cell, sign, units=True) or cell for cell in raw[name]] for name in forms}
-    gone = {name: MISSING.union(signs.get(name, ())) for name in raw}
-    texts = {name: [None if cell in gone[name] else cell for cell in cells.get(name, raw[name])] for name in raw}
+    missing = {name: MISSING.union(signs.get(name, ())) for name in raw}
+    texts = {name: [None if cell in missing[name] else cell for cell in cells.get(name, raw[name])] for name in raw}
     style = replace(read.style, decimal=".", forms=forms)
     notes = [*sign_notes(signs), *form_notes(forms, raw, end="")]
     if delimiter == ",":

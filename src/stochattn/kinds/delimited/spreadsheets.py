@@ -55,7 +55,7 @@ def _read_sheet(path: Path, sheet: str | None, changed: int, size: int) -> Sheet
         raise InputError(f"{path}, sheet {name!r}: holds no table. It needs a line of column names and two rows.")
     notes = []
     if len(names) > 1:
-        others = listed([repr(one) for one in names if one != name], 6)
+        others = listed([repr(title) for title in names if title != name], 6)
         how = "" if sheet is not None else "; sheet=NAME reads another"
         notes.append(f"read from the sheet {name!r}, one of {len(names)} (the others: {others}){how}")
     rows, titles = _without_titles(rows)

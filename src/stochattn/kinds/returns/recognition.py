@@ -37,12 +37,8 @@ def restore_index(frame: pd.DataFrame) -> pd.DataFrame:
 def is_long(columns: pd.DataFrame) -> bool:
     """Whether columns have the names of long format (date, ticker, value), and a day or a ticker repeats."""
     columns = columns.set_axis([str(name) for name in columns.columns], axis=1)
-    date, ticker, value = (
-        find_date_column(columns),
-        find_column(columns, TICKER_NAMES),
-        find_column(columns, VALUE_NAMES),
-    )
-    if date is None or ticker is None or value is None:
+    ticker, value = find_column(columns, TICKER_NAMES), find_column(columns, VALUE_NAMES)
+    if ticker is None or value is None or (date := find_date_column(columns)) is None:
         return False
     numbers = columns[value].map(lambda cell: str(cell).strip().strip("%$€ ").replace(",", "."))
     is_number = pd.to_numeric(numbers, errors="coerce").notna().mean() > 0.5
