@@ -185,7 +185,7 @@ class Synthesizer:
 
     def novelty(self, items: Items) -> Array:
         """1 − the largest cosine with a stored row; n items -> (n,)."""
-        items = self.codec.checked(items)
+        items = self.codec.check_items(items)
         return cosine_novelty(self.rows(items), self.stored_rows)
 
     def predicted_novelty(self) -> float:
@@ -200,7 +200,7 @@ class Synthesizer:
         """log density of items, in the units of the generator's arrays: for comparing items with each other; (n,)."""
         if not isinstance(self.generator, HasLogDensity):
             raise TypeError(f"the generator {self.choice.name!r} has no density; choose another generator.")
-        items, never = self.kind.scored(self.codec, items)
+        items, never = self.kind.prepare_for_density(self.codec, items)
         arrays = self.codec.features(items) if isinstance(self.generator, HasRows) else self.codec.encode(items)
         log_density = self.generator.log_density(arrays)
         return log_density if never is None else np.where(never, -np.inf, log_density)
@@ -217,11 +217,11 @@ class Synthesizer:
         for name, value in [*new.items(), *named.items()]:
             earlier = conditions.setdefault(name, value)
             if earlier is not value and not np.array_equal(earlier, value):
-                conditions[name] = self.codec.both(name, earlier, value)
+                conditions[name] = self.codec.combine(name, earlier, value)
         if conditions:  # impossible values are an error here, not at the first draw
             codec, observation, _ = self.codec.condition(conditions)
             self.kind.check_condition(codec, self.choice.options, observation)
-        fit = self.generator_fit.with_codec(self.codec.suited_to(conditions))
+        fit = self.generator_fit.with_codec(self.codec.for_conditions(conditions))
         return replace(self, generator_fit=fit, conditions=conditions)
 
     def unconditioned(self) -> Synthesizer:

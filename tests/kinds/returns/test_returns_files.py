@@ -10,7 +10,8 @@ import pytest
 import stochattn as sa
 from made_returns import made_codec, made_returns, names
 from stochattn.kinds import Batch, InputError, Settings
-from stochattn.kinds.returns import KIND, ReturnsOptions
+from stochattn.kinds.returns.description import ReturnsOptions
+from stochattn.kinds.returns.kind import KIND
 from stochattn.kinds.returns.reading import convert_frame, read_history
 
 SETTINGS = Settings(0, "windows", "prices.csv", 10.0)
