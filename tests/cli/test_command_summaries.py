@@ -65,10 +65,10 @@ def test_a_renamed_or_moved_input_is_recognised_by_its_content(inputs, kind, tmp
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     moved = source.rename(elsewhere / f"other{source.suffix}")
-    assert commands._known(out, moved).seed == 8
+    assert commands._find_summary(out, moved).seed == 8
     changed = next(file for file in [moved, *sorted(moved.rglob("*.*"))] if file.is_file())
     changed.write_bytes(changed.read_bytes() + b"\n")
-    assert commands._known(out, moved) is None
+    assert commands._find_summary(out, moved) is None
 
 
 def test_reports_fit_the_synthesizer_of_the_samples_again(inputs, tmp_path):

@@ -228,16 +228,16 @@ def cancel_all() -> None:
         process.cancel()
 
 
-def judge(synth: Synthesizer, n: int, seed: int) -> PageVerdict:
+def compute_verdict(synth: Synthesizer, n: int, seed: int) -> PageVerdict:
     """The quick verdict of a report on n draws."""
     from ..evaluation import as_evaluated
-    from ..report import measure, verdict_on
+    from ..report import judge, measure
 
     synth = as_evaluated(synth)
     evidence = measure(synth, synth.sample_items(n, seed), seed, progress=False, quick=True)
-    found, auc = verdict_on(evidence), evidence.split_half.membership_auc
-    findings = tuple((check.finding, check.passed) for check in found.checks if check.finding)
-    return PageVerdict(found.headline, str(found.tone), found.advice, findings, auc if auc == auc else None)
+    verdict, auc = judge(evidence), evidence.split_half.membership_auc
+    findings = tuple((check.finding, check.passed) for check in verdict.checks if check.finding)
+    return PageVerdict(verdict.headline, str(verdict.tone), verdict.advice, findings, auc if auc == auc else None)
 
 
 def main(parent: int) -> None:
@@ -246,7 +246,7 @@ def main(parent: int) -> None:
     if hasattr(os, "nice"):
         os.nice(5)  # pages come first
     synth, n, seed = pickle.loads(sys.stdin.buffer.read())
-    found = judge(synth, n, seed)
+    found = compute_verdict(synth, n, seed)
     passed: list[Plain] = [[finding, None if one is None else bool(one)] for finding, one in found.findings]
     print(json.dumps({**found._asdict(), "findings": passed}))
 
