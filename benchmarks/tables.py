@@ -115,7 +115,7 @@ def kernels(shape: str, natural: bool = False) -> Method:
 
 def jittered(codec: TableCodec, frame: Any, amount: float = JITTER) -> np.ndarray:
     """Features (n, p) of rows, with the jitter of the covariance generator."""
-    return codec.jittered(codec.encode(frame), np.random.default_rng(0), amount)
+    return codec.jitter(codec.encode(frame), np.random.default_rng(0), amount)
 
 
 def decoded(codec: TableCodec, features: Any, rng: np.random.Generator) -> Any:

@@ -56,7 +56,7 @@ def test_errors_and_notes_of_commands_name_options(inputs, tmp_path):
     said = refused("sample", inputs["table"], "--range", "heigth=0:5", "-o", tmp_path / "a.csv")
     assert "--range: there is no column 'heigth'" in said
     said = refused("sample", inputs["table"], "--width", "0.5", "-o", tmp_path / "a.csv")
-    assert "--width must be of the form NOISE:POOLED:NEIGHBOURS; got '0.5'" in said  # signals have a number instead
+    assert "--width must be of the form NOISE:POOLED:NEIGHBORS; got '0.5'" in said  # signals have a number instead
     said = refused("sample", inputs["table"], "--beta", "leave-on-out", "-o", tmp_path / "a.csv")
     assert "Did you mean 'leave-one-out'?" in said
     said = refused("sample", inputs["table"], "--beta", "0", "-o", tmp_path / "a.csv")

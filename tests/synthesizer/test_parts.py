@@ -307,7 +307,7 @@ def test_parts_of_pictures_must_have_one_shape(tmp_path):
     (tmp_path / "new.npy").mkdir()
     for p, side in enumerate((6, 7)):
         np.save(f"new.npy/part-0000{p}.npy", rng.integers(0, 256, (9, side, 5), dtype=np.uint8))
-    assert "part-00001.npy: its pictures have the shape (7, 5), and those of part-00000.npy (6, 5)" in refused(
+    assert "part-00001.npy: its images have the shape (7, 5), and those of part-00000.npy (6, 5)" in refused(
         "inspect", "new.npy"
     )
 
@@ -366,7 +366,7 @@ def test_long_whole_numbers_beside_fractions_are_refused(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"long": 2**60 + rng.integers(0, 10**9, 30), "x": rng.normal(size=30).round(2)})
     frame.to_csv("long.csv", index=False)
-    assert "format zarr: column 'long' has whole numbers of over 15 digits" in refused(
+    assert "format zarr: column 'long' has integers of over 15 digits" in refused(
         "sample", "long.csv", "-o", "new.zarr"
     )
 

@@ -1,4 +1,4 @@
-"""The host side of the kernels: their arguments, and the blocks in which they run."""
+"""Launches of the kernels from the host: their arguments, and the blocks in which they run."""
 
 from __future__ import annotations
 

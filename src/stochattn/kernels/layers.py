@@ -1,11 +1,9 @@
-"""The host side of `layer_steps.py`: the Langevin steps of an attention layer in one launch.
-
-Langevin steps of an attention layer: all steps of all queries in one launch.
+"""Langevin steps of an attention layer: all steps of all queries in one launch.
 
 A program advances a block of queries of one head. Their states stay on the chip; keys are read block by block, as in
-FlashAttention, and so many programs read the same ones that they come from the cache. Products are those of
-`programs.py`: three of float16 in place of one of float32, and as accurate. Keys in half precision need two of them: in
-the units of their head, a power of two, they are float16 numbers, but for entries far smaller than the largest.
+FlashAttention, and mostly come from the cache because many programs read the same keys. As in `programs.py`, three
+products of float16 replace one of float32, and are as accurate. Keys in half precision need two of them: in the units
+of their head, a power of two, they are float16 numbers, except entries far smaller than the largest.
 """
 
 from __future__ import annotations
@@ -164,7 +162,7 @@ def normals(like: Tensor, seed: Tensor, step: int) -> Tensor:
 
 
 def states_after_steps(query: Tensor, key: Tensor, mask: Tensor | None, seed: Tensor, steps: Steps) -> Tensor | None:
-    """The states after the steps from queries (..., H, L, d), in float32 and of that shape; None if they are too large.
+    """The states after the steps from queries (..., H, L, d), in float32; None if they are too large for the kernel.
 
     key:  (..., G, S, d), where H is a multiple of G and the dimensions before it are those of the queries
     mask: numbers to add to the logits, broadcast to (..., H, L, S), in float32; no row is -inf everywhere. Or None
@@ -176,12 +174,12 @@ def states_after_steps(query: Tensor, key: Tensor, mask: Tensor | None, seed: Te
     heads, (key_heads, S, _) = len(flat_query), flat_key.shape
     if d > MAX_WIDTH or heads > MAX_HEADS or heads * L >= MAX_STATES:
         return None
-    reach = 8 * steps.spread * math.sqrt(steps.n)  # how far noise alone hardly ever carries an entry
+    reach = 8 * steps.spread * math.sqrt(steps.n)  # further than noise alone carries an entry, but for rare cases
     pairs = (x.reshape(key_heads, -1) for x in (flat_key, flat_query))
     largest = [torch.linalg.vector_norm(x, math.inf, dim=1, dtype=torch.float32) for x in pairs]
     out, half = torch.empty_like(flat_query, dtype=torch.float32), key.dtype in (torch.float16, torch.bfloat16)
-    added = None if mask is None else mask.expand(*query.shape[:-1], S).reshape(-1, n_heads, L, S)
-    masking = (seed, 0, 0, 0, 0) if added is None else (added, *added.stride())
+    biases = None if mask is None else mask.expand(*query.shape[:-1], S).reshape(-1, n_heads, L, S)
+    masking = (seed, 0, 0, 0, 0) if biases is None else (biases, *biases.stride())
     constants = {"D": max(triton.next_power_of_2(d), 16), "HALF": half}
     for C, B in BLOCKS:
         rows = triton.cdiv(S, B) * B

@@ -31,7 +31,7 @@ class PaddedMemories(NamedTuple):
     def of(
         cls, patterns: Tensor, log_r: Tensor, n_rows: int, n_columns: int, *, length: float = 1.0, factor: float = 1.0
     ) -> PaddedMemories:
-        """Memories (K, r) in a matrix of this size; the longest has about this length, and low parts this factor."""
+        """Memories (K, r) in a matrix of this size. length: of the longest, about; factor: scales the low parts."""
         K, r = patterns.shape
         longest = float(patterns.norm(dim=1).max())
         unit = 2.0 ** math.ceil(math.log2(longest)) / length if longest else 1.0

@@ -58,7 +58,7 @@ def draw(patterns: Tensor, cumulative: Tensor, spread: float, seed: int, first: 
 
 
 def draw_numbers(reference: Tensor, seed: int, rows: range) -> tuple[Tensor, Tensor]:
-    """The numbers of the draws with these numbers in `draw`: uniforms (n,) that pick memories, and normals (n, d)."""
+    """The random numbers of these draws of `draw`: uniforms (n,) that pick memories, and normals (n, d)."""
     noise = Philox(seed, rows, reference)
     return noise._fine_uniform(Purpose.DRAW, 1), noise._normals(Purpose.DRAW, 0, reference.shape[1])
 
@@ -89,7 +89,7 @@ class Philox(Streams):
         if degrees == 2:
             return 2 * self._exponential(Purpose.SQUARE)
         if (launch := kernels.launcher(self.reference)) is None:
-            return self._rejected_gamma(degrees / 2 - 1 / 3) * 2
+            return self._draw_gamma(degrees / 2 - 1 / 3) * 2
         return launch.one_each(self.reference, self.key, self.chains, self.step, Purpose.SQUARE, degrees)[:, None]
 
     def exponential(self) -> Tensor:
@@ -133,7 +133,7 @@ class Philox(Streams):
         a, b, _, _ = words(self.key, self._chains, step, self._chains * 0, purpose)
         return ((a >> 5) * 2**26 + (b >> 6)).double() * 2.0**-53
 
-    def _rejected_gamma(self, shape: float) -> Tensor:
+    def _draw_gamma(self, shape: float) -> Tensor:
         """Gamma numbers of shape + 1/3 ≥ 1 by the rejection of Marsaglia and Tsang; attempts are counted by place."""
         value, waiting = self.reference.new_zeros(self.rows), self._chains >= 0
         attempt, spread = 0, 1 / math.sqrt(9 * shape)

@@ -116,10 +116,10 @@ def propose_outside(
     """The part of a proposal outside the span (see `complement.RadialComplement`); OUTSIDE is min(dimensions, 5)."""
     none = tl.zeros(chain.shape, tl.int32)
     a, b, _c, _d = words(key, chain, step, none, COMPLEMENT)
-    one, two = normal_pair(a, b, tl.float32, FAST)
-    along = decay * along + scale * one
+    first, second = normal_pair(a, b, tl.float32, FAST)
+    along = decay * along + scale * first
     if OUTSIDE > 1:
-        side = decay * across + scale * two
+        side = decay * across + scale * second
         squared = side * side
         if OUTSIDE == 3:
             a, b, _c, _d = words(key, chain, step, none, SQUARE)

@@ -155,7 +155,7 @@ class Chunk:
         self.u = torch.where(current[:, None] > 0, states[1], states[0])
 
     def _weigh(self, beta: float) -> None:
-        """Weights of the states of which the two float16 are kept."""
+        """Compute the weights at the states whose float16 parts are stored."""
         (K, R), tops = self.memories.high.shape, self.top.shape[1]
         tiled_programs.scores[self._grid(self.scoring, K)](
             self.high, self.low, *self.memories[:3], self.logits, self.top, K, beta,

@@ -287,3 +287,24 @@ def suggest_ids(name: str, names: Sequence[str]) -> str:
     near = get_close_matches(name, names, n=3, cutoff=0.5)
     more = " and others" if len(names) > 3 else ""
     return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names[:3])}{more}."
+
+
+def parse_interval(key: object, length: int) -> tuple[int, int] | None:
+    """Start and stop that an index, a slice or a pair (start, stop) names on an axis; None for anything else.
+
+    Negative indices count from the end. An interval outside of the axis, or with a step, is empty.
+
+    >>> parse_interval(-1, 5), parse_interval((1, 3), 5), parse_interval((1, 9), 5), parse_interval("a", 5)
+    ((4, 5), (1, 3), (0, 0), None)
+    """
+    step = 1
+    if isinstance(key, slice):
+        start, stop, step = key.indices(length)
+    elif isinstance(key, int | np.integer):
+        start = int(key) + (length if key < 0 else 0)
+        stop = start + 1
+    elif isinstance(key, tuple) and len(key) == 2 and all(isinstance(end, int | np.integer) for end in key):
+        start, stop = map(int, key)
+    else:
+        return None
+    return (start, stop) if step == 1 and 0 <= start < stop <= length else (0, 0)

@@ -239,9 +239,9 @@ class Plan:
         first_chain: int | None,
         span: bool | None,
         options: Mapping[str, object],
-        **fields: object,
+        **subclass_fields: object,
     ) -> Self:
-        """The plan of a run with the arguments of `run`, all of which are checked; fields: those of a subclass."""
+        """The plan of a run with the arguments of `run`, all checked. Subclasses may have further fields."""
         last = start.last if isinstance(start, Draws) else start
         earlier = last if isinstance(last, Checkpoint) else None
         name, checked_options = choose_sampler(sampler, options, earlier)
@@ -249,7 +249,9 @@ class Plan:
         kept = KeptSteps.of(n_steps, warmup, thin, keep, earlier)
         schedule = check_schedule(beta, kept.n_steps, bank)
         sigma, span = check_non_negative("sigma_init", sigma_init), check_flag("span", span)
-        return cls(bank, name, checked_options, schedule, kept, seed, chains, start, sigma, span, earlier, **fields)
+        return cls(
+            bank, name, checked_options, schedule, kept, seed, chains, start, sigma, span, earlier, **subclass_fields
+        )
 
     def __post_init__(self) -> None:
         self.first_step = self.earlier.step if self.earlier else 0

@@ -260,7 +260,7 @@ def test_identical_sequences_need_no_gain():
     assert latent(np.repeat(CODES[:1], 6, axis=0)).parameters.calibration.gain == 0
 
 
-def test_held_columns_are_not_substituted():
+def test_invariant_columns_are_not_substituted():
     codes = CODES.copy()
     codes[:, 2], codes[:, 3] = 0, 7
     model = latent(codes)

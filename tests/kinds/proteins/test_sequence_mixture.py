@@ -92,7 +92,7 @@ def test_gap_patterns_are_a_law_and_keep_the_length_of_runs():
     np.testing.assert_array_equal(small.matches(PATTERNS), [[list(a) == list(b) for b in PATTERNS] for a in PATTERNS])
 
 
-def test_held_columns_change_all_together_as_rarely_as_estimated():
+def test_invariant_columns_change_all_together_as_rarely_as_estimated():
     codes = np.tile(np.arange(10, dtype=np.uint8), (8, 1))
     codes[0, 9], codes[1, 8] = 3, GAP
     held = find_invariant_columns(WeightedSequences.of(codes))
@@ -201,7 +201,7 @@ def test_stored_and_chained_patterns_are_mixed_as_patterns_left_out_prefer(seed)
     assert found == pytest.approx(max(grid[likelihood.argmax()], loss(size)), abs=2e-3)
 
 
-def test_held_columns_without_gaps_share_the_loss_and_never_more_than_half_of_the_patterns_are_new():
+def test_invariant_columns_without_gaps_share_the_loss_and_never_more_than_half_of_the_patterns_are_new():
     rng = np.random.default_rng(0)
     gaps = rng.random((12, 9)) < 0.4  # as good as all patterns differ
     gaps[:, :2] = False

@@ -90,7 +90,7 @@ def test_calibrated_days_have_the_calibrated_score_in_the_market():
     synth = fitted(followed(), market_path="stored")
     embedding, noise = synth.generator.decoder, np.random.default_rng(0).standard_normal((40, 80))
     coordinates, source = embedding.coordinates, np.arange(0, 600, 15)
-    drawn = coordinates.components(embedding.drawn(source, noise, 1.0).reshape(400, 8))[:, 0]
+    drawn = coordinates.components(embedding.draw_windows(source, noise, 1.0).reshape(400, 8))[:, 0]
     scores = coordinates.scores(embedding.beta, coordinates.days[source].ravel(), noise.reshape(400, 8)[:, 0])
     np.testing.assert_allclose(drawn, embedding.market_calibration(scores[:, None])[:, 0], rtol=1e-9, atol=1e-12)
 
@@ -186,7 +186,7 @@ def test_coordinates_of_noise_around_a_window_give_the_window_of_that_noise():
     rows = embedding.coordinates.stored[source] + noise / np.sqrt(30.0)
     coordinates = rows * embedding.coordinates.factors(30.0, source)
     found = embedding.arrays(coordinates, source, np.random.default_rng(1))
-    np.testing.assert_allclose(found, embedding.drawn(source, noise, 1.0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found, embedding.draw_windows(source, noise, 1.0), rtol=1e-9, atol=1e-12)
 
 
 def test_windows_are_separate_if_each_run_has_one():
@@ -198,7 +198,7 @@ def test_scores_vary_less_at_a_larger_beta_and_never_by_more_than_a_fifth(beta, 
     coordinates = fitted(followed(days=200), beta=30.0).generator.embedding.coordinates
     days, noise = np.arange(200), np.random.default_rng(0).standard_normal(200)
     jitter = largest or math.sqrt(10 / (beta * coordinates.groups.shares[0]))
-    expected = coordinates.each.components[:, 0] * np.exp(jitter * noise - jitter**2)
+    expected = coordinates.stored_days.components[:, 0] * np.exp(jitter * noise - jitter**2)
     np.testing.assert_allclose(coordinates.scores(beta, days, noise), expected)
 
 

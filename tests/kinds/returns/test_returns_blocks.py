@@ -133,9 +133,9 @@ def test_windows_have_60_days_if_the_history_is_long_enough(days, runs, window, 
             "window=60 is longer than the shortest of 2 runs of days, which has 50",
         ),
         (300, {"runs": [100, 100]}, r"add up to the 300 days of log_returns; got \[100, 100\], which add up to 200"),
-        (300, {"runs": [300, 0]}, "positive whole numbers"),
-        (300, {"runs": []}, "positive whole numbers"),
-        (300, {"runs": [150.0, 150.0]}, "positive whole numbers"),
+        (300, {"runs": [300, 0]}, "positive integers"),
+        (300, {"runs": []}, "positive integers"),
+        (300, {"runs": [150.0, 150.0]}, "positive integers"),
         (0, {}, r"must be \(days, tickers\)"),
     ],
     ids=str,
@@ -177,8 +177,8 @@ def test_columns_without_a_market_are_calibrated_one_by_one():
     codec = fitted(N=4, window=3)
     embedding = synth_of(codec, beta=20.0, market="none").generator.decoder
     noise, source, coordinates = np.random.default_rng(0).standard_normal((9, 12)), np.arange(9), embedding.coordinates
-    days = coordinates.day_features(coordinates.turned(20.0, coordinates.days[source].ravel(), noise.reshape(27, 4)))
-    np.testing.assert_allclose(embedding.drawn(source, noise, 1.0).reshape(27, 4), embedding.calibration(days))
+    days = coordinates.day_features(coordinates.draw_days(20.0, coordinates.days[source].ravel(), noise.reshape(27, 4)))
+    np.testing.assert_allclose(embedding.draw_windows(source, noise, 1.0).reshape(27, 4), embedding.calibration(days))
     assert np.abs(embedding.calibration(days) - days).max() > 1e-4
 
 
@@ -224,7 +224,7 @@ def test_columns_around_a_day_have_the_mean_and_deviation_of_draws():
     np.testing.assert_allclose(means, codec.history[chosen], atol=1e-12)
     for day, mean, deviation in zip(chosen, means, deviations, strict=True):
         noise = np.random.default_rng(0).standard_normal((n, len(space.outward)))
-        drawn = space.day_features(space.turned(4.0, np.full(n, day), noise))
+        drawn = space.day_features(space.draw_days(4.0, np.full(n, day), noise))
         assert (np.abs(drawn.mean(0) - mean) < 5 * deviation / np.sqrt(n)).all()
         np.testing.assert_allclose(drawn.std(0), deviation, rtol=5 / np.sqrt(2 * n))
 
@@ -304,7 +304,7 @@ def test_tickers_that_are_sums_of_others_stay_so_with_free_marginals():
 
 @pytest.mark.parametrize("days", [np.zeros((300, 3)), np.tile([0.01, -0.02, 0.03], (300, 1))], ids=["zeros", "one day"])
 def test_a_history_without_changes_is_an_error(days):
-    with pytest.raises(InputError, match="all alike"):
+    with pytest.raises(InputError, match="all stored days are equal"):
         ReturnsCodec.fit(days, names(3))
 
 

@@ -10,9 +10,8 @@ import pytest
 import stochattn as sa
 from made_returns import made_codec, made_returns, names
 from stochattn.kinds import Batch, InputError, Settings
-from stochattn.kinds.returns.description import ReturnsOptions
-from stochattn.kinds.returns.kind import KIND
-from stochattn.kinds.returns.reading import history_of, read_history
+from stochattn.kinds.returns import KIND, ReturnsOptions
+from stochattn.kinds.returns.reading import convert_frame, read_history
 
 SETTINGS = Settings(0, "windows", "prices.csv", 10.0)
 FORMATS = {format.name: format for format in KIND.formats}
@@ -74,7 +73,7 @@ def test_values_are_returns_if_more_than_one_in_twenty_is_negative(tmp_path):
     assert found.log_returns[:3, 0].tolist() == [-0.5, -0.4, 0.5]
     assert any("a typical value exceeds 0.2: if these are percent" in note for note in found.notes)
     small = read_history(made_file(tmp_path / "c.csv", dates, [-0.05, -0.04, *[0.1] * 18]))
-    assert small.notes == ("values were taken as log-returns, as they are.",)
+    assert small.notes == ("values were read as log-returns.",)
     with pytest.raises(ValueError, match="values must be"):
         read_history(tmp_path / "c.csv", values="yen")
 
@@ -82,7 +81,7 @@ def test_values_are_returns_if_more_than_one_in_twenty_is_negative(tmp_path):
 def test_a_missing_date_in_the_index_of_a_data_frame_is_named():
     frame = pd.DataFrame({"A": [1.0, 2.0]}, index=pd.DatetimeIndex(["2024-01-02", None]))
     with pytest.raises(InputError, match="row 2: the date is missing in column 'date'"):
-        history_of(frame)
+        convert_frame(frame)
 
 
 @pytest.mark.parametrize(
@@ -197,15 +196,19 @@ def test_tickers_with_gaps_and_days_without_values_are_dropped_with_a_note(tmp_p
 def test_rows_without_dates_are_days_in_their_order(tmp_path, index):
     """The same history as with dates; a first column that counts the rows is no ticker."""
     frame = frame_of(made_returns(days=40, N=3))
-    there, frame = history_of(frame), frame.drop(columns="date")
+    there, frame = convert_frame(frame), frame.drop(columns="date")
     frame.index += index == "counted from 1"
     frame.to_csv(tmp_path / "a.csv", index=index != "none")
-    for found in (read_history(tmp_path / "a.csv"), history_of(frame), history_of(frame.set_axis([9] * len(frame)))):
+    for found in (
+        read_history(tmp_path / "a.csv"),
+        convert_frame(frame),
+        convert_frame(frame.set_axis([9] * len(frame))),
+    ):
         assert found.tickers == there.tickers
         assert found.dates is None
         np.testing.assert_allclose(found.log_returns, there.log_returns, rtol=1e-12)
         np.testing.assert_allclose(found.last_prices, there.last_prices, rtol=1e-12)
-        assert "there are no dates: rows were taken as days in their order." in found.notes
+        assert "there are no dates: rows were read as consecutive days." in found.notes
     synth = sa.fit(frame, "returns", window=4)
     assert (synth.codec.ids[0], synth.codec.labels) == ("days 1 to 4", None)
     assert synth.sample(3, rng=0).shape == (3, 4, 3)
@@ -216,26 +219,26 @@ def test_rows_without_dates_are_days_in_their_order(tmp_path, index):
 
 def test_a_single_column_of_counting_numbers_is_a_ticker():
     """Beside other columns, it would count the rows."""
-    found = history_of(pd.DataFrame({"A": np.arange(1.0, 41)}))
+    found = convert_frame(pd.DataFrame({"A": np.arange(1.0, 41)}))
     assert found.tickers == ("A",)
     np.testing.assert_allclose(found.log_returns[:, 0], np.log(np.arange(2.0, 41) / np.arange(1.0, 40)))
 
 
 def test_matrices_are_days_by_tickers():
     returns = made_returns(days=40, N=3)
-    found = history_of(returns)
+    found = convert_frame(returns)
     np.testing.assert_array_equal(found.log_returns, returns)
     assert (found.tickers, found.dates) == (("ticker 1", "ticker 2", "ticker 3"), None)
     with pytest.raises(InputError, match=r"with one row per day; got an array of shape \(40,\)"):
-        history_of(returns[:, 0])
+        convert_frame(returns[:, 0])
 
 
 def test_dates_of_an_index_may_be_texts_days_or_periods():
     frame = frame_of(made_returns(days=40, N=3))
-    there, days = history_of(frame), pd.to_datetime(frame["date"])
+    there, days = convert_frame(frame), pd.to_datetime(frame["date"])
     values = frame.drop(columns="date")
     for index in (frame["date"].tolist(), days.dt.date.tolist(), pd.PeriodIndex(days, freq="D")):
-        found = history_of(values.set_axis(index))
+        found = convert_frame(values.set_axis(index))
         assert (found.dates, found.tickers) == (there.dates, there.tickers)
 
 
@@ -246,7 +249,7 @@ def test_dates_of_an_index_may_be_texts_days_or_periods():
         (pd.DataFrame(index=range(3)), "the data frame is empty"),
         (pd.DataFrame({"A": [1.0]}), "has 1 day, and a return needs two"),
         (pd.DataFrame({"day": pd.to_datetime([None] * 3), "A": [1.0, 2, 3]}), "the date is missing in column 'day'"),
-        (pd.DataFrame({"A": np.full(99, 5.0), "B": np.full(99, 7.0)}), "the stored days are all alike"),
+        (pd.DataFrame({"A": np.full(99, 5.0), "B": np.full(99, 7.0)}), "all stored days are equal"),
         (pd.DataFrame({"A": 1 + np.arange(20.0) % 3, "B": np.arange(1.0, 21)}), "19 returns make 0 windows of 60 days"),
     ],
     ids=["no numbers", "empty", "one day", "no dates", "constant prices", "fewer days than a window"],
@@ -354,13 +357,13 @@ def _spoil(frame, case):
         ),
         ("scenarios", "holds scenarios and not a history"),
         ("date twice", "line 9 and line 10: the date 2022-01-12 appears twice"),
-        ("two formats", "line 11, column 'date': '17/01/2022' is not a date written as the others are"),
+        ("two formats", "line 11, column 'date': '17/01/2022' is not a date in the format of the others"),
         ("date missing", "line 11: the date is missing"),
         ("text", "line 6, column 'T1': 'halted' is not a number"),
         ("gaps everywhere", "every ticker has missing values"),
         ("few days", "3 returns make 1 windows of 3 days"),
         ("one day", "a return needs two"),
-        ("constant", "all alike"),
+        ("constant", "all stored days are equal"),
         ("only dates", "no column beside its dates"),
     ],
 )

@@ -22,12 +22,12 @@ from stochattn.kinds.signals.generator.deformations import LocalDistributions, S
 from stochattn.kinds.signals.generator.normalization import Normalization
 from stochattn.kinds.signals.generator.warps import (
     enforce_increasing,
-    gaussian,
     interpolate_cubic,
     invert,
     register,
     resample_to_grid,
 )
+from stochattn.kinds.smoothing import gaussian_matrix
 
 T = 80
 
@@ -514,7 +514,7 @@ def test_the_law_at_a_lag_is_that_of_the_neighbours_at_their_best_lags(made):
         u = own.close(u) if own.is_closed else u
         warped = normalization.match(interpolate_cubic(one[None], times + u), normalization.statistics(center[None]))
         found.append((one, u[0], warped[0] - center))
-    blurred = gaussian(T + 20, 0.04 * (T + 20))
+    blurred = gaussian_matrix(T + 20, 0.04 * (T + 20))
     found = sorted(found, key=lambda parts: (np.square(blurred @ parts[2]) / laws.spread).sum())[:3]
     u, r = math.sqrt(4) * law.warps[:3] + law.warp, math.sqrt(4) * law.values[:3] + law.value
     np.testing.assert_allclose(u, [parts[1] for parts in found], atol=1e-9)
@@ -545,7 +545,7 @@ def test_deviations_replace_what_steps_remove():
             power[1] += dct(mean - center, axis=0, norm="ortho") ** 2 + noise
             power[2] += sum(dct(row, axis=0, norm="ortho") ** 2 for row in rows)
         ratio = np.clip((power[0] - power[1]) / power[2], 1 / 16, 16)
-        expected = np.exp(gaussian(T, 1.5) @ np.log(ratio) / 2)
+        expected = np.exp(gaussian_matrix(T, 1.5) @ np.log(ratio) / 2)
         np.testing.assert_allclose(laws.gains(label), expected, rtol=1e-6)
 
 

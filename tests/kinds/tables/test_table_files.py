@@ -217,7 +217,7 @@ def test_values_that_a_matrix_cannot_store_are_errors(codec, tmp_path):
     with pytest.raises(InputError, match=r"column 'patient' is not numeric .* columns=.'patient': 'drop'"):
         written(codec, "npy", codec.stored)
     mixed = TableCodec.fit(pd.DataFrame({"a": [1.5, 5, 3], "b": [2**60 + 1, 7, 7]}))
-    with pytest.raises(InputError, match="column 'b' has whole numbers of over 15 digits"):
+    with pytest.raises(InputError, match="column 'b' has integers of over 15 digits"):
         written(mixed, "npy", mixed.stored)
     np.save(tmp_path / "new.npy", np.zeros((3, 2)))
     with pytest.raises(InputError, match="has 2 columns, and the stored table 9"):

@@ -13,7 +13,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
-from ..codec import index_of, suggest_ids
+from ..codec import index_of, parse_interval, suggest_ids
 from .generator.patches import ConditionedPixels
 
 NEW_NAME = "new-{:06d}.png"
@@ -153,19 +153,12 @@ def parse_conditions(codec: ImageCodec, texts: Sequence[str]) -> dict[object, ob
 
 
 def _interval(key: tuple[object, object], axis: int, side: int) -> slice:
-    part, name, step = key[axis], ("row", "column")[axis], 1
-    if isinstance(part, slice):
-        start, stop, step = part.indices(side)
-    elif isinstance(part, int | np.integer):
-        start = int(part) + (side if part < 0 else 0)
-        stop = start + 1
-    elif isinstance(part, tuple) and len(part) == 2 and all(isinstance(end, int | np.integer) for end in part):
-        start, stop = map(int, part)
-    else:
+    part, name = key[axis], ("row", "column")[axis]
+    if (interval := parse_interval(part, side)) is None:
         raise InputError(f"condition {key!r}: a {name} must be a number or a pair (start, stop); got {part!r}.")
-    if step != 1 or not 0 <= start < stop <= side:
+    if interval == (0, 0):
         raise InputError(f"condition {key!r}: {name} {part!r} must lie within 0 to {side - 1}.")
-    return slice(start, stop)
+    return slice(*interval)
 
 
 def _read_pixel(condition: str, value: object, is_color: bool) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Histories of returns: windows of days are the items, log-returns (n, window, N)."""
+"""The codec of histories of returns, whose items are windows of days of log-returns (n, window, N)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from .description import OUTPUTS
 from .generator.coordinates import Blocks
 
 Key = str | tuple[str, int]  # a ticker, on the first day of the window; or a ticker and a day, counted from 1
-FIRST_PRICE = 100.0  # where paths of prices start if none is known
+FIRST_PRICE = 100.0  # at which paths of prices start if the last prices are unknown
 WINDOW = 60  # days in a window: about as long as volatility is correlated
-MIN_DISJOINT = 8  # disjoint windows that a history has room for; in a shorter one windows have fewer days
+MIN_DISJOINT = 8  # least number of disjoint windows in a history; in shorter histories, windows have fewer days
 MIN_WINDOWS = 3
-MAX_MOVES = 10  # times the largest stored move that a condition may ask for; the maps to the history reach that far
+MAX_MOVES = 10  # largest condition, over the largest stored move; the maps to the history reach that far
 
 
 @dataclass(frozen=True, eq=False)
 class ReturnsCodec(Codec):
-    """Windows of days of log-returns. The array is the item."""
+    """Windows of days of log-returns. Items are arrays."""
 
     history: Array  # (T, N)
     tickers: tuple[str, ...]  # (N,)
-    blocks: Blocks  # which days make each stored window
-    last_prices: Array  # (N,) where new price paths start
-    dates: tuple[str, ...] | None = None  # (T,) the day each return ends on
-    output: str = "returns"  # what files hold, of `OUTPUTS`
+    blocks: Blocks  # the days of each stored window
+    last_prices: Array  # (N,) at which new price paths start
+    dates: tuple[str, ...] | None = None  # (T,) the last day of each return
+    output: str = "returns"  # values in files, one of `OUTPUTS`
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -50,10 +50,10 @@ class ReturnsCodec(Codec):
         window: int | None = None,
         output: str = "returns",
     ) -> ReturnsCodec:
-        """From log-returns (T, N).
+        """The codec of log-returns (T, N).
 
-        runs:   lengths of the runs of days that the history consists of; no window crosses the gap between two
-        window: days in a window; 60, or fewer in a short history, by default
+        runs:   lengths of the runs of consecutive days in the history; no window crosses the gap between two runs
+        window: days in a window; None for 60, or fewer in a short history
         """
         history = np.array(log_returns, dtype=np.float64)
         if history.ndim != 2 or history.shape[1] != len(tickers) or 0 in history.shape:
@@ -61,12 +61,12 @@ class ReturnsCodec(Codec):
         if not np.isfinite(history).all():
             raise InputError("log_returns must be finite: drop the days or tickers that are not.")
         check_choice("output", output, OUTPUTS)
-        blocks, about_window = _windows(runs, window, *history.shape)
+        blocks, window_notes = _windows(runs, window, *history.shape)
         constant = [ticker for ticker, past in zip(tickers, history.T, strict=True) if np.ptp(past) == 0]
         if len(constant) == len(tickers):
-            raise InputError("the stored days are all alike: there is nothing to vary. Store different ones.")
+            raise InputError("all stored days are equal, so there is nothing to vary. Store different ones.")
         more = [f"{len(constant)} tickers never change and stay so: {', '.join(constant[:5])}."] if constant else []
-        more += about_window
+        more += window_notes
         if last_prices is None and output == "prices":
             more.append(f"no prices are known: price paths start at {FIRST_PRICE:g}.")
         first = FIRST_PRICE if last_prices is None else np.array(last_prices, dtype=np.float64)
@@ -83,7 +83,7 @@ class ReturnsCodec(Codec):
 
     @cached_property
     def ids(self) -> tuple[str, ...]:  # type: ignore[override]
-        """First and last day of each window; of both its segments where it continues at the first day of its run."""
+        """First and last day of each window, or of both segments of a window that wraps around in its run."""
         names = self.dates or [f"{i + 1}" for i in range(len(self.history))]
         prefix = "" if self.dates is not None else "day " if self.window == 1 else "days "
         spans = ([dict.fromkeys((names[i], names[j])) for i, j in parts] for parts in self.blocks.segments())
@@ -91,11 +91,11 @@ class ReturnsCodec(Codec):
 
     @cached_property
     def labels(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """The year that each window ends in; both years of one that continues at the first day of its run."""
+        """The year in which each window ends; both years of a window that wraps around in its run."""
         if self.dates is None:
             return None
         years = ([self.dates[last][:4] for _, last in parts] for parts in self.blocks.segments())
-        return tuple(" and ".join(dict.fromkeys(each)) for each in years)
+        return tuple(" and ".join(dict.fromkeys(parts)) for parts in years)
 
     def encode(self, items: ArrayLike) -> Array:
         return np.asarray(items, dtype=np.float64)
@@ -105,37 +105,41 @@ class ReturnsCodec(Codec):
 
     def condition(self, values: Mapping[Key, object]) -> Conditioned:
         """`{"SPY": -0.05}` on the first day of the window, `{("SPY", 3): -0.05}` on the third."""
-        found: dict[int, float] = {}  # by position in a flat window
+        conditions: dict[int, float] = {}  # by position in a flat window
         notes: list[str] = []
         for key, value in values.items():
             ticker, day = key if isinstance(key, tuple) else (key, 1)
             if ticker not in self.tickers:
                 names = str(ticker).upper(), str(ticker)
-                near = next(filter(None, (difflib.get_close_matches(name, self.tickers) for name in names)), [])
-                some = f"there are {len(self.tickers)}, such as {', '.join(self.tickers[:3])}"
-                instead = f"the nearest names are {', '.join(near)}" if near else some
+                similar = next(filter(None, (difflib.get_close_matches(name, self.tickers) for name in names)), [])
+                examples = f"there are {len(self.tickers)}, such as {', '.join(self.tickers[:3])}"
+                instead = f"the nearest names are {', '.join(similar)}" if similar else examples
                 raise InputError(f"there is no ticker {ticker!r}; {instead}.")
             if isinstance(day, bool) or not isinstance(day, int | np.integer) or not 1 <= day <= self.window:
                 raise InputError(f"{ticker}: the day must lie between 1 and {self.window}, the window; got {day!r}.")
             name, column = ticker if day == 1 else f"{ticker} on day {day}", self.tickers.index(ticker)
             if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
                 raise InputError(f"{name}: a log-return must be a finite number, such as -0.05; got {value!r}.")
-            past, number, asked = self.history[:, column], float(value), f"{name}: {value:g}"
+            past, number, text = self.history[:, column], float(value), f"{name}: {value:g}"
             largest = float(np.abs(past).max())
             if np.ptp(past) == 0 and not math.isclose(number, past[0], abs_tol=1e-12):
-                raise InputError(f"{asked} is impossible: it never changes in the history, and is always {past[0]:g}.")
+                raise InputError(f"{text} is impossible: it never changes in the history, and is always {past[0]:g}.")
             if abs(number) > MAX_MOVES * largest > 0:
-                rule = f"{asked} is more than {MAX_MOVES} times the largest stored move, {largest:.3g}"
+                rule = f"{text} is more than {MAX_MOVES} times the largest stored move, {largest:.3g}"
                 raise InputError(f"{rule}. Values are log-returns: write -0.05 for a fall by 5 %.")
             if abs(number) > largest:
-                notes.append(f"{asked} is beyond the largest stored move, {largest:.3g}: windows are extrapolated")
+                notes.append(f"{text} is beyond the largest stored move, {largest:.3g}: windows are extrapolated")
             position = (int(day) - 1) * len(self.tickers) + column
-            if found.setdefault(position, number) != number:
-                raise InputError(f"{name}: the same day of this ticker is {found[position]:g} already.")
-        return Conditioned(self, (np.array(list(found), dtype=np.intp), np.array(list(found.values()))), tuple(notes))
+            if conditions.setdefault(position, number) != number:
+                raise InputError(
+                    f"{name}: the same day of this ticker is conditioned on {conditions[position]:g} already."
+                )
+        return Conditioned(
+            self, (np.array(list(conditions), dtype=np.intp), np.array(list(conditions.values()))), tuple(notes)
+        )
 
     def refit(self, items: Array) -> ReturnsCodec:
-        """The same options with other windows: these and no others are stored."""
+        """A codec with the same options that stores these windows alone."""
         n, window = len(items), self.window
         if n < MIN_WINDOWS:
             raise InputError(f"{n} windows of {window} days are too few to fit: at least {MIN_WINDOWS} are needed.")
@@ -143,14 +147,14 @@ class ReturnsCodec(Codec):
         return replace(self, history=history, blocks=blocks, dates=None, notes=())
 
     def state(self) -> dict[str, Plain]:
-        return {one.name: getattr(self, one.name) for one in fields(self)} | {"blocks": tuple(self.blocks)}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"blocks": tuple(self.blocks)}
 
 
 def _windows(runs: Sequence[int] | None, window: int | None, n_days: int, n_tickers: int) -> tuple[Blocks, list[str]]:
-    """The windows of a history with these runs of days, and notes; InputError where it has no room for them."""
+    """The windows of a history with these runs of days, and notes; InputError if there are too few days."""
     lengths = (n_days,) if runs is None else tuple(runs)
     if not all(isinstance(run, int | np.integer) and run > 0 for run in lengths) or sum(lengths) != n_days:
-        rule = f"runs must be positive whole numbers that add up to the {n_days} days of log_returns"
+        rule = f"runs must be positive integers that add up to the {n_days} days of log_returns"
         raise InputError(f"{rule}; got {list(lengths[:5])}, which add up to {sum(lengths)}.")
     shortest, n_runs = min(lengths), len(lengths)
     size = max(min(WINDOW, n_days // MIN_DISJOINT, shortest), 1) if window is None else check_count("window", window)
@@ -159,8 +163,8 @@ def _windows(runs: Sequence[int] | None, window: int | None, n_days: int, n_tick
         raise InputError(f"{rule}. Choose a shorter window, or leave that run out.")
     n_windows = sum(run - size + 1 for run in lengths)
     if n_windows < MIN_WINDOWS:
-        found = f"{n_days} returns make {max(n_windows, 0)} windows of {size} days"
-        raise InputError(f"{found}, and at least {MIN_WINDOWS} are needed. Add days, or choose a shorter window.")
+        rule = f"{n_days} returns make {max(n_windows, 0)} windows of {size} days"
+        raise InputError(f"{rule}, and at least {MIN_WINDOWS} are needed. Add days, or choose a shorter window.")
     runs_of = f" in {n_runs} runs, the shortest of {shortest} days," if n_runs > 1 else ""
     note = f"{n_days} days{runs_of} are few for windows of {WINDOW} days: windows have {size} (option window)."
     return Blocks.within(tuple(map(int, lengths)), size, n_tickers), [note] if window is None and size < WINDOW else []

@@ -35,17 +35,18 @@ from ..generator import Generator
 from .codec import Key, ReturnsCodec
 from .description import ReturnsDescription, ReturnsOptions, WindowOptions
 from .generator.coordinates import Blocks
-from .generator.windows import PathGenerator, WindowEmbedding, WindowGenerator
-from .reading import History, history_of, read_history
+from .generator.market import MARKETS
+from .generator.windows import MARGINALS, MARKET_PATHS, PathGenerator, WindowEmbedding, WindowGenerator
+from .reading import FILLS, VALUES, History, convert_frame, is_long, read_history, restore_index
 from .writing import (
     SIMILARITIES,
     ScenarioArrayWriter,
     ScenarioWriter,
     compare_returns,
+    convert_values,
     market_similarities,
     read_scenarios,
     scenario_gallery,
-    written_values,
 )
 
 MAX_DAYS = 10
@@ -88,22 +89,26 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
 
     alternatives = ("gaussian",)
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")), Format("npy", (".npy",)), ZARR)
-    measures = Measures(
-        key=KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost"),
-        recall=RecallMeasures(
-            SIMILARITIES,
-            "The market takes new paths",
-            "the market follows stored scenarios",
-            "The generator “windows” draws new paths of the market with market_path='new', its default.",
-        ),
-        compare=_compare,
-        comparable=_days,
-        named_parts=_ticker_of_each_return,
-        non_overlapping=_non_overlapping,
-    )
-    display = Display(
-        scenario_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=scenario_controls
-    )
+    key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
+    recall_measures = RecallMeasures(SIMILARITIES, "The market takes new paths", "the market follows stored scenarios")
+    style = (files(__package__) / "style.css").read_text("utf-8")
+    gallery, controls = staticmethod(scenario_gallery), staticmethod(scenario_controls)
+
+    def recognises(self, path: Path) -> bool:
+        numbers = numbers_beside_dates(path)
+        return (len(numbers) > 1 and all(numbers)) or is_long(first_texts(path))
+
+    def accepts(self, data: object) -> bool:
+        """A data frame in long format, or one of numbers beside dates, which in pandas are the index."""
+        frame = first_rows(data, MAX_LINES)
+        if frame is None:
+            return False
+        table = restore_index(frame)
+        others = table.select_dtypes(exclude="number")
+        has_dates = others.shape[1] == 1 < table.shape[1] and (
+            frame.index.nlevels == 1 if table is not frame else is_other_frame(data) and are_dates(others.iloc[:, 0])
+        )
+        return is_long(table) or has_dates
 
     def read(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
         return _codec(read_history(path, options.values, options.fill, options.sheet), str(path), options)
@@ -116,7 +121,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
             raise InputError(f"{error} If it is not a price history, pass kind='table'.") from None
 
     def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
-        return _codec(history_of(data, options.values, options.fill), "the data frame", options)
+        return _codec(convert_frame(data, options.values, options.fill), "the data frame", options)
 
     def codec_from_state(self, state: dict[str, Any]) -> ReturnsCodec:
         return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})
@@ -170,7 +175,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
 
     def as_array(self, codec: ReturnsCodec, items: Array, first: int) -> Array:
         """Scenarios (n, days, tickers): log-returns, or prices where `output` says so."""
-        return written_values(codec, items)
+        return convert_values(codec, items)
 
     def array_attributes(self, codec: ReturnsCodec) -> dict[str, Plain]:
         return {"tickers": list(codec.tickers), "values": codec.output}

@@ -1,7 +1,4 @@
-"""Scenarios: in files (one row per day of each, one column per ticker), and against a history.
-
-Scenarios on a page, each beside the nearest stored one.
-"""
+"""Writes and reads scenarios (a row per day, a column per ticker), compares them with a history, and shows them."""
 
 from __future__ import annotations
 
@@ -31,17 +28,18 @@ from .codec import ReturnsCodec
 
 MAX_MOVERS = 5
 WIDTH, HEIGHT, RIGHT = 240, 84, 44  # of a plot of paths, and the room for figures on its right
-MIN_GAP = 11  # distance between two figures below which one would cover the other
+MIN_GAP = 11  # least distance between two figures that do not overlap
 
 
 def scenario_gallery(codec: ReturnsCodec, shown: GalleryItems) -> Html:
-    """The path of an equal-weight portfolio where a scenario has several days, and its largest movers."""
+    """The path of an equal-weight portfolio if a scenario has several days, and its largest movers."""
     cards = []
     for i, k in enumerate(shown.nearest):
         new, old = np.asarray(shown.items[i]), np.asarray(codec.stored[k])
         heading = card_heading(shown, i, stored_name(codec.ids, codec.labels, int(k)))
-        paths = [_paths({"old": old.mean(1), "new": new.mean(1)})] if len(new) > 1 else []
-        cards.append(tag("div", heading, *paths, _movers(codec.tickers, new.sum(0), old.sum(0)), class_="item"))
+        paths = [_draw_paths({"old": old.mean(1), "new": new.mean(1)})] if len(new) > 1 else []
+        movers = _tabulate_movers(codec.tickers, new.sum(0), old.sum(0))
+        cards.append(tag("div", heading, *paths, movers, class_="item"))
     N = len(codec.tickers)
     keys = tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. "
     about = f"The {min(MAX_MOVERS, N)} tickers of {N:,} that move most in the new scenario, in percent. "
@@ -49,11 +47,11 @@ def scenario_gallery(codec: ReturnsCodec, shown: GalleryItems) -> Html:
     return join([tag("p", *keys, about, class_="note"), laid_out(cards, "items paths")])
 
 
-def _paths(log_returns: dict[str, Array]) -> Html:
+def _draw_paths(log_returns: dict[str, Array]) -> Html:
     """Cumulative log-returns, "old" and "new", as lines from 0, with percentages at their ends."""
     paths = {which: np.concatenate([[0.0], values.cumsum()]) for which, values in log_returns.items()}
-    both = np.concatenate(list(paths.values()))
-    low, high, right = float(both.min()), float(both.max()), WIDTH - RIGHT
+    combined = np.concatenate(list(paths.values()))
+    low, high, right = float(combined.min()), float(combined.max()), WIDTH - RIGHT
 
     def up(value: float) -> float:
         return 6 + (HEIGHT - 12) * (high - value) / ((high - low) or 1.0)
@@ -73,7 +71,7 @@ def _paths(log_returns: dict[str, Array]) -> Html:
     return Html(f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{"".join(parts)}</svg>')
 
 
-def _movers(tickers: tuple[str, ...], new: Array, old: Array) -> Html:
+def _tabulate_movers(tickers: tuple[str, ...], new: Array, old: Array) -> Html:
     """The tickers that move most, new and stored (N,), as bars to the left and right of a middle line."""
     most = np.argsort(-np.abs(new), kind="stable")[:MAX_MOVERS]
     scale = max(np.abs(new[most]).max(), np.abs(old[most]).max()) or 1.0
@@ -85,28 +83,28 @@ def _movers(tickers: tuple[str, ...], new: Array, old: Array) -> Html:
             for v, which, y in ((new[j] / scale, "new", 2), (old[j] / scale, "old", 8))
         )
         axis = '<line class="axis" x1="50" x2="50" y1="0" y2="15"/>'
-        picture = Html(f'<svg viewBox="0 0 100 15" aria-hidden="true">{bars}{axis}</svg>')
+        plot = Html(f'<svg viewBox="0 0 100 15" aria-hidden="true">{bars}{axis}</svg>')
         figures = tag("td", f"{100 * new[j]:+.1f} / {100 * old[j]:+.1f}")
-        rows.append(tag("tr", tag("td", name(tickers[j], 16)), tag("td", picture), figures))
+        rows.append(tag("tr", tag("td", name(tickers[j], 16)), tag("td", plot), figures))
     return tag("table", tag("tbody", *rows), class_="movers")
 
 
-DIGITS = {"returns": "%.10g", "prices": "%.15g"}  # in CSV: returns come back to 5e-11, and from prices to 1e-15
+DIGITS = {"returns": "%.10g", "prices": "%.15g"}  # in CSV, which keep returns to 5e-11, or to 1e-15 from prices
 LAGS, TAIL = 10, 0.01
 SIMILARITIES = ("similarity of the market, equal weights", "similarity of the market, first component")
-MIN_MARKET_DAYS, MAX_MARKETS = 10, 1000  # days of a window below which any path resembles one; scenarios compared
+MIN_MARKET_DAYS, MAX_MARKETS = 10, 1000  # shorter paths all resemble each other; most scenarios that are compared
 
 
 class ScenarioWriter:
     """Writes scenarios, block by block, as CSV or Parquet; both scenarios and their days count from 1."""
 
-    def __init__(self, place: BinaryIO, format: str, codec: ReturnsCodec) -> None:
-        self._place, self._format, self._codec = place, format, codec
+    def __init__(self, stream: BinaryIO, format: str, codec: ReturnsCodec) -> None:
+        self._stream, self._format, self._codec = stream, format, codec
         self._parquet: Any = None
-        self._begun = False  # whether the names of the columns are written: a part has its own
+        self._has_header = False  # whether this writer wrote the names of the columns
 
     def write(self, batch: Batch) -> None:
-        values, output = written_values(self._codec, batch.items), self._codec.output
+        values, output = convert_values(self._codec, batch.items), self._codec.output
         n, days, N = values.shape
         frame = pd.DataFrame(values.reshape(n * days, N), columns=list(self._codec.tickers))
         if days > 1:
@@ -114,8 +112,8 @@ class ScenarioWriter:
         frame.insert(0, "scenario", np.repeat(np.arange(batch.first + 1, batch.first + n + 1), days))
         if self._format == "csv":
             style = {"index": False, "lineterminator": "\n", "float_format": DIGITS[output]}
-            frame.to_csv(self._place, header=not self._begun, mode="wb", **style)
-            self._begun = True
+            frame.to_csv(self._stream, header=not self._has_header, mode="wb", **style)
+            self._has_header = True
             return
         try:
             pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
@@ -123,7 +121,7 @@ class ScenarioWriter:
             raise InputError("writing Parquet needs pyarrow: install it, or write CSV.") from None
         table = pyarrow.Table.from_pandas(frame, preserve_index=False)
         if self._parquet is None:
-            self._parquet = parquet.ParquetWriter(self._place, table.schema)
+            self._parquet = parquet.ParquetWriter(self._stream, table.schema)
         self._parquet.write_table(table)
 
     def close(self) -> None:
@@ -132,38 +130,38 @@ class ScenarioWriter:
 
 
 class ScenarioArrayWriter:
-    """Writes scenarios as an array (n, days, N) in .npy, whose header is written again once n is known."""
+    """Writes scenarios as an array (n, days, N) in .npy, by way of a temporary file because the header needs n."""
 
-    def __init__(self, place: BinaryIO, codec: ReturnsCodec) -> None:
-        self._place, self._codec, self._n = place, codec, 0
-        self._blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, gone with this object at the latest)
+    def __init__(self, stream: BinaryIO, codec: ReturnsCodec) -> None:
+        self._stream, self._codec, self._n = stream, codec, 0
+        self._blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, or with this object)
         self._shape: tuple[int, ...] = ()
 
     def write(self, batch: Batch) -> None:
-        values = np.ascontiguousarray(written_values(self._codec, batch.items))
+        values = np.ascontiguousarray(convert_values(self._codec, batch.items))
         self._n, self._shape = self._n + len(values), values.shape[1:]
         self._blocks.write(values.data)
 
     def close(self) -> None:
         with self._blocks:
-            write_npy_header(self._place, np.dtype(np.float64), (self._n, *self._shape))
+            write_npy_header(self._stream, np.dtype(np.float64), (self._n, *self._shape))
             self._blocks.seek(0)
-            shutil.copyfileobj(self._blocks, self._place)
+            shutil.copyfileobj(self._blocks, self._stream)
 
 
-def written_values(codec: ReturnsCodec, items: ArrayLike) -> Array:
-    """What files hold of scenarios (n, days, N): log-returns, or prices from the last one on."""
+def convert_values(codec: ReturnsCodec, items: ArrayLike) -> Array:
+    """The values of scenarios (n, days, N) in files: log-returns, or prices that follow the last prices."""
     returns = codec.encode(items)
     return returns if codec.output == "returns" else codec.last_prices * np.exp(np.cumsum(returns, axis=1))
 
 
 def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
     """The log-returns of a file that a writer of scenarios wrote: (n, days, N)."""
-    values = _array(path, len(codec.tickers))
-    return _as_log_returns(codec, path, _table_values(codec, path) if values is None else values)
+    values = _read_array(path, len(codec.tickers))
+    return _as_log_returns(codec, path, _read_table(codec, path) if values is None else values)
 
 
-def _array(path: Path, N: int) -> Array | None:
+def _read_array(path: Path, N: int) -> Array | None:
     """Scenarios (n, days, N) of an .npy file or a Zarr array; None for other files."""
     chunks = zarr_header(path)
     if path.suffix.lower() != ".npy" and chunks is None:
@@ -184,7 +182,7 @@ def _array(path: Path, N: int) -> Array | None:
     return values.astype(np.float64)
 
 
-def _table_values(codec: ReturnsCodec, path: Path) -> Array:
+def _read_table(codec: ReturnsCodec, path: Path) -> Array:
     """Values (n, days, N) of a table with a row for each day of each scenario."""
     file, tickers = read_texts(path), list(codec.tickers)
     missing = [name for name in ("scenario", *tickers) if name not in file.frame.columns]
@@ -203,25 +201,27 @@ def _table_values(codec: ReturnsCodec, path: Path) -> Array:
         counts = numbers.groupby("scenario").size()
         days = int(counts.iloc[0])
         if (counts != days).any() or not (numbers["day"].to_numpy().reshape(-1, days) == np.arange(1, days + 1)).all():
-            raise InputError(f"{path}: scenarios must all have the days 1 to {days}; write each of them whole.")
+            raise InputError(f"{path}: scenarios must all have the days 1 to {days}; write all days of each.")
     return numbers[tickers].to_numpy(dtype=np.float64).reshape(-1, days, len(tickers))
 
 
 def _as_log_returns(codec: ReturnsCodec, path: Path, values: Array) -> Array:
-    """Values (n, days, N) of a file, which holds what `output` says, as log-returns."""
+    """Values (n, days, N) of a file, which are returns or prices as in `codec.output`, as log-returns."""
     if (values <= 0).any():
         if codec.output == "prices":
             raise InputError(f'{path}: prices must be positive. Read log-returns with the option output="returns".')
         return values
-    # `output` decides how values are read; it is an error if they have the size of the history's only as the other.
+    # `output` decides how values are read; an error if only the alternative gives values of the size of the history.
     prices = np.concatenate([np.broadcast_to(codec.last_prices, values[:, :1].shape), values], axis=1)
     read = {"log-returns": values, "prices": np.diff(np.log(prices), axis=1)}
-    asked, other = ("log-returns", "prices") if codec.output == "returns" else ("prices", "log-returns")
-    likely = [np.median(np.abs(read[what])) <= np.abs(codec.history).max() for what in (asked, other)]
+    chosen, alternative = ("log-returns", "prices") if codec.output == "returns" else ("prices", "log-returns")
+    likely = [np.median(np.abs(read[what])) <= np.abs(codec.history).max() for what in (chosen, alternative)]
     if likely == [False, True]:
-        option = other.removeprefix("log-")
-        raise InputError(f"{path} seems to hold {other}, and is read as {asked}. Read it with output={option!r}.")
-    return read[asked]
+        option = alternative.removeprefix("log-")
+        raise InputError(
+            f"{path} seems to hold {alternative}, and is read as {chosen}. Read it with output={option!r}."
+        )
+    return read[chosen]
 
 
 def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) -> Comparison:
@@ -229,20 +229,22 @@ def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) 
     items = np.asarray(items, dtype=np.float64)
     days = items.reshape(-1, items.shape[-1])
     statistic, p = kolmogorov_smirnov(days, history)
-    about = "Share of tickers whose daily returns pass a two-sample Kolmogorov-Smirnov test at 5 %."
-    measures = [Measure("KS pass", float((p > 0.05).mean()), 0.95, about)]
+    meaning = "Share of tickers whose daily returns pass a two-sample Kolmogorov-Smirnov test at 5 %."
+    measures = [Measure("KS pass", float((p > 0.05).mean()), 0.95, meaning)]
     if len(tickers) > 1 and len(days) > 2:
-        about = "Frobenius norm of the difference of the correlation matrices, relative to the historical one."
-        measures.append(Measure("correlation error", correlation_error(days, history), 0.0, about))
-    found, ideal = (float(each.mean()) if len(each) else 0.0 for each in map(excess_kurtosis, (days, history)))
-    about = "Mean over the tickers; 0 for a normal law, more for heavier tails."
-    measures.append(Measure("excess kurtosis", found, ideal, about))
-    about = "Mean log-return of an equal-weight portfolio on its worst 1 % of days."
-    measures.append(Measure("expected shortfall 1 %", expected_shortfall(days), expected_shortfall(history), about))
+        meaning = "Frobenius norm of the difference of the correlation matrices, relative to the historical one."
+        measures.append(Measure("correlation error", correlation_error(days, history), 0.0, meaning))
+    kurtosis, ideal = (float(each.mean()) if len(each) else 0.0 for each in map(excess_kurtosis, (days, history)))
+    meaning = "Mean over the tickers; 0 for a normal distribution, more for heavier tails."
+    measures.append(Measure("excess kurtosis", kurtosis, ideal, meaning))
+    meaning = "Mean log-return of an equal-weight portfolio on its worst 1 % of days."
+    measures.append(Measure("expected shortfall 1 %", expected_shortfall(days), expected_shortfall(history), meaning))
     if lags := min(LAGS, items.shape[1] - 1):
-        about = "How much volatility clusters: mean autocorrelation of squared returns inside a scenario."
+        meaning = "How much volatility clusters: mean autocorrelation of squared returns inside a scenario."
         past = squares_autocorrelation(history[None], lags) if len(history) > lags else None
-        measures.append(Measure(f"ACF of squares, lags 1 to {lags}", squares_autocorrelation(items, lags), past, about))
+        measures.append(
+            Measure(f"ACF of squares, lags 1 to {lags}", squares_autocorrelation(items, lags), past, meaning)
+        )
     columns = zip(tickers, history.T, days.T, statistic.tolist(), strict=True)
     parts = (
         Part(name, _describe(old), _describe(new), distance, partial(Values, old, new))
@@ -252,33 +254,35 @@ def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) 
 
 
 def market_similarities(items: Array, codec: ReturnsCodec, apart: Array) -> Iterator[Measure]:
-    """How closely the market of scenarios (n, days, N) follows the nearest stored window: median largest correlation.
+    """Median largest correlation of the market of scenarios (n, days, N) with that of stored windows.
 
     The ideal is that of the stored windows `apart` (m,) with windows that share no day with them. The market is the
-    mean of all tickers, and their first principal component: the noise of tickers cancels in both.
+    mean of all tickers, or their first principal component, in which the noise of tickers cancels.
     """
     windows, length = codec.blocks.days, codec.window
     if length < MIN_MARKET_DAYS or items.shape[1] < length or len(apart) < 2:
         return
     _, _, components = np.linalg.svd(codec.history - codec.history.mean(0), full_matrices=False)
     items = items[spaced_indices(len(items), MAX_MARKETS), :length]
-    away = np.ones((len(apart), len(windows)), dtype=bool)
+    is_apart = np.ones((len(apart), len(windows)), dtype=bool)
     for row, k in enumerate(apart):
-        away[row] = ~np.isin(windows, windows[k]).any(1)
+        is_apart[row] = ~np.isin(windows, windows[k]).any(1)
     for similarity, weights in zip(SIMILARITIES, (np.ones(items.shape[2]), components[0]), strict=True):
-        stored, new = _standardized((codec.history @ weights)[windows]), _standardized(items @ weights)
-        among = np.where(away, stored[apart] @ stored.T, -1.0).max(1)
-        about = "Median correlation of the path of the market with the nearest stored one; ideally that of stored ones."
-        yield Measure(similarity, float(np.median((new @ stored.T).max(1))), float(np.median(among)), about)
+        stored, new = _standardize((codec.history @ weights)[windows]), _standardize(items @ weights)
+        among = np.where(is_apart, stored[apart] @ stored.T, -1.0).max(1)
+        meaning = (
+            "Median correlation of the path of the market with the nearest stored one; ideally that of stored ones."
+        )
+        yield Measure(similarity, float(np.median((new @ stored.T).max(1))), float(np.median(among)), meaning)
 
 
-def _standardized(paths: Array) -> Array:
+def _standardize(paths: Array) -> Array:
     centered = paths - paths.mean(1, keepdims=True)
     return np.asarray(centered / np.maximum(np.linalg.norm(centered, axis=1, keepdims=True), 1e-300))
 
 
 def kolmogorov_smirnov(days: Array, history: Array) -> tuple[Array, Array]:
-    """Statistic and p-value for each ticker, (N,), (N,); of as many new days as historical ones."""
+    """Statistic and p-value for each ticker, (N,), (N,), from at most as many new days as historical ones."""
     from scipy.stats import ks_2samp
 
     chosen = days[np.linspace(0, len(days) - 1, min(len(days), len(history))).round().astype(int)]
@@ -287,17 +291,17 @@ def kolmogorov_smirnov(days: Array, history: Array) -> tuple[Array, Array]:
 
 
 def correlation_error(days: Array, history: Array) -> float:
-    """‖C_new − C_old‖ / ‖C_old‖ in the Frobenius norm; a ticker that never moves is uncorrelated with the others."""
+    """‖C_new − C_old‖ / ‖C_old‖ in the Frobenius norm; tickers that never move count as uncorrelated."""
     old = correlations(history)
     return float(np.linalg.norm(correlations(days) - old) / np.linalg.norm(old))
 
 
 def excess_kurtosis(days: Array) -> Array:
     """Fourth moment over squared variance, less 3, of each ticker that moves: (T, N) -> (at most N,)."""
-    centred = days - days.mean(0)
-    variance = np.square(centred).mean(0)
+    centered = days - days.mean(0)
+    variance = np.square(centered).mean(0)
     moving = variance > 0
-    return (centred[:, moving] ** 4).mean(0) / variance[moving] ** 2 - 3
+    return (centered[:, moving] ** 4).mean(0) / variance[moving] ** 2 - 3
 
 
 def expected_shortfall(days: Array) -> float:
@@ -309,8 +313,8 @@ def expected_shortfall(days: Array) -> float:
 def squares_autocorrelation(paths: Array, n_lags: int = LAGS) -> float:
     """ACF(g²), the mean over lags 1 … n_lags and over tickers, pooled over paths: (n, days, N) -> number.
 
-    Squares are centred by their mean over all paths: that of a short window would hide whether it is a calm one. For a
-    single path it is the usual autocorrelation, and the paper's.
+    Squares are centered by their mean over all paths, because centering each short window would hide how volatile it
+    is. For a single path this is the usual autocorrelation, as in the paper.
     """
     squares = np.square(np.asarray(paths, dtype=np.float64))
     squares = squares - squares.mean((0, 1))
@@ -318,7 +322,7 @@ def squares_autocorrelation(paths: Array, n_lags: int = LAGS) -> float:
     moving, lags = scale > 0, []
     for lag in range(1, n_lags + 1):
         products = np.einsum("ptn,ptn->n", squares[:, lag:], squares[:, :-lag])
-        # A single path divides by all its days, as is usual; windows have fewer pairs the longer the lag.
+        # The usual autocorrelation of a single path divides by all days; windows have fewer pairs at longer lags.
         pairs = 1.0 if n == 1 else days / (days - lag)
         lags.append((products[moving] * pairs / scale[moving]).mean())
     return float(np.mean(lags))

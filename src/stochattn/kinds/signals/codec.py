@@ -14,7 +14,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
-from ..codec import index_of, suggest_ids
+from ..codec import index_of, parse_interval, suggest_ids
 from ..comparison import rows_are_smooth
 from .generator.normalization import Normalization
 
@@ -139,19 +139,12 @@ class SignalCodec(Codec):
                 rule = f"no channel is called {key[0]!r}; {suggest_ids(key[0], self.channels)}"
                 raise InputError(f"condition {key!r}: {rule}")
             rows, when = slice(i := self.channels.index(key[0]), i + 1), key[1]
-        if isinstance(when, slice):
-            start, stop, step = when.indices(self.length)
-        elif isinstance(when, int | np.integer):
-            start, step = int(when) + (self.length if when < 0 else 0), 1
-            stop = start + 1
-        elif isinstance(when, tuple) and len(when) == 2 and all(isinstance(end, int | np.integer) for end in when):
-            (start, stop), step = map(int, when), 1
-        else:
+        if (interval := parse_interval(when, self.length)) is None:
             rule = "must be a point t, a stretch (start, stop), or one of these after the name of a channel"
             raise InputError(f"condition {key!r} {rule}.")
-        if step != 1 or not 0 <= start < stop <= self.length:
+        if interval == (0, 0):
             raise InputError(f"condition {key!r}: points must lie within 0 to {self.length - 1}; got {when!r}.")
-        return rows, slice(start, stop)
+        return rows, slice(*interval)
 
     def _read_values(self, key: object, value: object, rows: slice, columns: slice) -> Array:
         """The values of a condition on these channels and points: (channels, points)."""

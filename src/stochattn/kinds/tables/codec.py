@@ -216,17 +216,14 @@ class TableCodec(Codec):
         else:
             differences = restore_differences(coded_from, by_name, cells, relations)
         filling = Filling.fit(_encode(columns, cells, differences))
-        on_relations = [f"{KEPT}{listed(list(map(str, relations)))}"] if relations else []
-        on_relations += [CANDIDATES.format(listed(list(map(str, candidates)), 6))] if candidates else []
-        K, p = filling.filled.shape
-        few_rows = (FEATURES_NOTE.format(p=p, K=K),) if p > MAX_FEATURES_PER_ROW * K else ()
-        ids = find_repeated_ids(columns, cells)
-        repeated = () if ids is None else (REPEATED.format(*ids),)
         formulas = formula_note(_list_formulas(cells, columns), options.safe_csv)
-        notes = (*notes, *left_out, *on_columns, *few_rows, *formulas, *on_relations, *repeated)
-        names = row_names(stored, columns, frame.index[rows])
+        on_table = _notes_on_table(filling.filled, formulas, relations, candidates)
+        repeated = find_repeated_ids(columns, cells)
+        on_table += [] if repeated is None else [REPEATED.format(*repeated)]
+        ids = row_names(stored, columns, frame.index[rows])
         fitted = stored, tuple(columns), filling, options, style or Style(), source
-        return cls(*fitted, names, label, labels, notes, relations, differences=differences)
+        notes = (*notes, *left_out, *on_columns, *on_table)
+        return cls(*fitted, ids, label, labels, notes, relations, differences=differences)
 
     def encode(self, items: pd.DataFrame) -> Array:
         """Rows of a table as features: (n, p). Missing cells get their conditional means given the rest of the row."""
@@ -428,6 +425,16 @@ class TableCodec(Codec):
         read |= {"coded_from": pairs, "own_scales": sorted(self._own_scales)}
         type = None if self.frame_type is None else self.frame_type.state()
         return {"frame": frame_state(self.stored), "frame_type": type, "options": asdict(self._resolved), **read}
+
+
+def _notes_on_table(
+    features: Array, formulas: Sequence[str], relations: Sequence[Relation], candidates: Sequence[Relation]
+) -> list[str]:
+    K, p = features.shape
+    notes = [FEATURES_NOTE.format(p=p, K=K)] if p > MAX_FEATURES_PER_ROW * K else []
+    notes += formulas
+    notes += [f"{KEPT}{listed(list(map(str, relations)))}"] if relations else []
+    return notes + ([CANDIDATES.format(listed(list(map(str, candidates)), 6))] if candidates else [])
 
 
 def _list_formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tuple[str, ...]:

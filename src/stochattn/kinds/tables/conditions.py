@@ -134,8 +134,8 @@ def _restrict_between(
         return inside(column.numbers(column.cells(features)))
 
     step = LARGEST_STEP.get(column.dtype.name.lower(), 2.0**-52)
-    low = -math.inf if math.isinf(first) else _least_score(first - step * abs(first), ranks) - MARGIN
-    high = math.inf if math.isinf(last) else _largest_score(last + step * abs(last), ranks) + MARGIN
+    low = -math.inf if math.isinf(first) else _end_score(first - step * abs(first), ranks, False) - MARGIN
+    high = math.inf if math.isinf(last) else _end_score(last + step * abs(last), ranks, True) + MARGIN
     beyond = first > ranks.values[-1] or last < ranks.values[0]
     note = f"{condition_text(column.name, value)} lies beyond the stored values of column {column.name!r}"
     return Restriction(np.array([low]), np.array([high]), contains, note if beyond else "")
@@ -153,22 +153,15 @@ def _edge(end: float, excluded: bool, values: Array, decimals: int | None) -> fl
     return min((step - 0.5) / scale, float(stored.min(initial=np.inf)))
 
 
-def _least_score(number: float, ranks: Ranks) -> float:
-    """The least score that stands for a number; −inf near the lower limit, where scores do not distinguish numbers."""
-    room = ranks.values[0] - ranks.low
-    if math.isfinite(room) and number <= ranks.low + 2 * MARGIN * room:
-        return -math.inf
+def _end_score(number: float, ranks: Ranks, is_upper: bool) -> float:
+    """The least or the largest score of a number; infinite near the limit, where scores do not distinguish numbers."""
+    sign, outermost, limit = (1, ranks.values[-1], ranks.high) if is_upper else (-1, ranks.values[0], ranks.low)
+    room = sign * (limit - outermost)
+    if math.isfinite(room) and sign * number >= sign * limit - 2 * MARGIN * room:
+        return sign * math.inf
     shared = np.flatnonzero(ranks.values == number)
-    return float(ranks.first[shared[0]] if len(shared) else ranks.forward([number])[0])
-
-
-def _largest_score(number: float, ranks: Ranks) -> float:
-    """The largest score that stands for a number; inf near the upper limit, where scores do not distinguish numbers."""
-    room = ranks.high - ranks.values[-1]
-    if math.isfinite(room) and number >= ranks.high - 2 * MARGIN * room:
-        return math.inf
-    shared = np.flatnonzero(ranks.values == number)
-    return float(ranks.last[shared[0]] if len(shared) else ranks.forward([number])[0])
+    scores = ranks.last if is_upper else ranks.first
+    return float(scores[shared[0]] if len(shared) else ranks.forward([number])[0])
 
 
 def ends_of(column: Column, value: Range, notation: Notation) -> tuple[float, float]:

@@ -20,12 +20,12 @@ from .relations.differences import differences_of
 from .relations.relations import ColumnOrder
 
 MAX_FEATURES = 400
-"""Features whose correlations are compared; an evenly spaced part stands for more."""
+"""The most features whose correlations are compared; of more features, evenly spaced ones."""
 MAX_COLUMNS = 40
 MAX_DEVIATIONS = 0.5
-"""Standard deviations of its column by which a number may differ before it is marked more strongly."""
+"""A number is marked more strongly if it differs by more than so many standard deviations of its column."""
 UNITS = (("days", 86_400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
-"""Of the time between two dates, the longest first, with their seconds."""
+"""Units of the time between two dates, the longest first, in seconds."""
 DISTANCE = (
     "How far the distribution of a column is from the stored one, averaged over columns: the largest gap between the "
     "two cumulative curves, between shares of categories, or of missing cells; 0 is the same, 1 nothing in common."
@@ -38,20 +38,22 @@ ABOUT_GALLERY = (
 
 
 def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
-    """New rows against stored ones: measures of the whole, a part for each modeled column, and for each order."""
+    """New rows against stored ones: measures of the table, a part for each modeled column, and one for each order."""
     stored, modeled = codec.stored, [column for column in codec.columns if column.transform is not None]
-    far = {column.name: distances([column], stored, new)[0] for column in modeled}
+    column_distances = distances(modeled, stored, new)
     parts = []
-    for column in modeled:
+    for column, distance in zip(modeled, column_distances, strict=True):
         before, after = stored[column.name], new[column.name]
         values = partial(_values, column, before, after)
         summaries = _summary(column, before), _summary(column, after)
-        parts.append(Part(column.name, *summaries, far[column.name], values, checked_separately=True))
-    parts += [_difference_part(codec, one, new) for one in codec.relations if isinstance(one, ColumnOrder)]
-    gaps, new_gaps = (float(frame[list(far)].isna().to_numpy().mean()) for frame in (stored, new))
+        parts.append(Part(column.name, *summaries, distance, values, checked_separately=True))
+    orders = [relation for relation in codec.relations if isinstance(relation, ColumnOrder)]
+    parts += [_compare_differences(codec, order, new) for order in orders]
+    names = [column.name for column in modeled]
+    gaps, new_gaps = (float(frame[names].isna().to_numpy().mean()) for frame in (stored, new))
     error, copied = correlation_error(codec.encode(stored), codec.encode(new)), copies(codec.columns, stored, new)
     measures = (
-        Measure("column distance", float(np.mean(list(far.values()))), 0.0, DISTANCE),
+        Measure("column distance", float(np.mean(column_distances)), 0.0, DISTANCE),
         Measure("correlation error", error, 0.0, CORRELATION_ERROR),
         Measure("exact copies", copied, 0.0, "Share of new rows that equal a stored row."),
         Measure("missing cells", new_gaps, gaps, "Share of cells without a value."),
@@ -59,8 +61,8 @@ def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
     return Comparison(measures, tuple(parts))
 
 
-def _difference_part(codec: TableCodec, order: ColumnOrder, new: pd.DataFrame) -> Part:
-    """How far apart the columns of an order are, such as the length of a stay, as a part of its own."""
+def _compare_differences(codec: TableCodec, order: ColumnOrder, new: pd.DataFrame) -> Part:
+    """The difference of the columns of an order, such as the length of a stay, in stored and new rows."""
     names, column = (order.high, order.low), codec.by_name[order.high]
     tables = ({name: Cells.of(rows[name]) for name in names} for rows in (codec.stored, new))
     before, after = (differences_of(names, codec.by_name, table) for table in tables)
@@ -70,15 +72,12 @@ def _difference_part(codec: TableCodec, order: ColumnOrder, new: pd.DataFrame) -
         unit, seconds = next((f" {name}", size) for name, size in UNITS if typical >= size or size == 1)
         before, after = before / seconds, after / seconds
     before, after = before[~np.isnan(before)], after[~np.isnan(after)]
-    said, said_new = (
-        f"{_figures(differences)}{unit}" if len(differences) else "all missing" for differences in (before, after)
+    summary, new_summary = (
+        f"{_figures(numbers)}{unit}" if len(numbers) else "all missing" for numbers in (before, after)
     )
-    values = partial(Values, before, after, partial(_with_unit, unit))
-    return Part(" − ".join(names), said, said_new, kolmogorov_smirnov(before, after), values, checked_separately=True)
-
-
-def _with_unit(unit: str, number: float) -> str:
-    return f"{number:.4g}{unit}"
+    values = partial(Values, before, after, f"{{:.4g}}{unit}".format)
+    distance = kolmogorov_smirnov(before, after)
+    return Part(" − ".join(names), summary, new_summary, distance, values, checked_separately=True)
 
 
 def _figures(numbers: Array) -> str:
@@ -86,19 +85,19 @@ def _figures(numbers: Array) -> str:
 
 
 def distances(columns: Sequence[Column], first: pd.DataFrame, second: pd.DataFrame) -> list[float]:
-    """For each column, Kolmogorov-Smirnov distance of its numbers, or total variation distance of its categories.
+    """For each column, the Kolmogorov-Smirnov distance of numbers, or the total variation distance of categories.
 
-    It is at least the difference between the shares of missing cells.
+    The distance is at least the difference between the shares of missing cells.
     """
-    return [
-        max(
-            abs(float(first[column.name].isna().mean() - second[column.name].isna().mean())),
-            _total_variation(first[column.name], second[column.name])
-            if isinstance(column.transform, Levels)
-            else kolmogorov_smirnov(column.numbers(first[column.name]), column.numbers(second[column.name])),
-        )
-        for column in columns
-    ]
+    out = []
+    for column in columns:
+        x, y = first[column.name], second[column.name]
+        if isinstance(column.transform, Levels):
+            distance = _total_variation(x, y)
+        else:
+            distance = kolmogorov_smirnov(column.numbers(x), column.numbers(y))
+        out.append(max(abs(float(x.isna().mean() - y.isna().mean())), distance))
+    return out
 
 
 def kolmogorov_smirnov(first: Array, second: Array) -> float:
@@ -135,9 +134,9 @@ def copies(columns: Sequence[Column], stored: pd.DataFrame, new: pd.DataFrame) -
 
 
 def repeated_identifiers(codec: TableCodec, new: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """By column of identifiers: share of new rows that have one of a stored row, and of stored rows that share theirs.
+    """By column of identifiers: the share of new rows with an id of a stored row, and of stored rows that share an id.
 
-    Numbers from 0 or 1 that rise by one from row to row number the rows of a file, and say nothing about stored rows.
+    Numbers from 0 or 1 that rise by one from row to row are row numbers, and left out.
     """
     shares = {}
     for column in codec.columns:
@@ -181,12 +180,12 @@ def _summary(column: Column, series: pd.Series) -> str:
 
 
 def table_gallery(codec: TableCodec, shown: GalleryItems) -> Html:
-    """Two rows of a table for each item: new, and nearest stored; cells that differ are marked."""
+    """Two rows of a table for each item: the new row and the nearest stored one; cells that differ are marked."""
     nearest = codec.take(codec.stored, shown.nearest)
     names = [column.name for column in codec.columns if column.type != ColumnType.ID]
     same = dict(zip(names, codec.same(shown.items, nearest).T, strict=True))
     columns = list(shown.items.columns)[:MAX_COLUMNS]
-    new = [_marked(codec.stored[c], shown.items[c], nearest[c], same.get(c)) for c in columns]
+    new = [_mark(codec.stored[c], shown.items[c], nearest[c], same.get(c)) for c in columns]
     rows = []
     for i, k in enumerate(shown.nearest):
         first = join([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
@@ -200,8 +199,8 @@ def table_gallery(codec: TableCodec, shown: GalleryItems) -> Html:
     return join([tag("p", ABOUT_GALLERY + more, class_="note"), wide(body, "new rows beside stored rows")])
 
 
-def _marked(stored: pd.Series, new: pd.Series, nearest: pd.Series, same: Array | None) -> list[Html]:
-    """The cells of a column of new rows, those marked that are not the `same` as in the nearest stored row."""
+def _mark(stored: pd.Series, new: pd.Series, nearest: pd.Series, same: Array | None) -> list[Html]:
+    """The cells of a column of new rows, with marks where they are not the `same` as in the nearest stored row."""
     far = np.zeros(len(new), dtype=bool)
     if stored.dtype.kind in "iuf" and (deviation := float(stored.astype("float64").std())) > 0:
         far = ~(np.abs(Cells.of(new).numbers - Cells.of(nearest).numbers) <= MAX_DEVIATIONS * deviation)
@@ -215,11 +214,6 @@ def _cell(value: object) -> Html:
         return Html("<i>missing</i>")
     if isinstance(value, float | np.floating):
         return text(f"{value:.5g}")
-    return text(_as_text(value)) if isinstance(value, pd.Timestamp) else name(value, 40)
-
-
-def _as_text(value: object) -> str:
-    """A cell as text; a time at midnight is a date."""
-    if isinstance(value, pd.Timestamp) and value == value.normalize():
-        return str(value.date())
-    return str(value)
+    if isinstance(value, pd.Timestamp):  # a time at midnight is a date
+        return text(str(value.date() if value == value.normalize() else value))
+    return name(value, 40)

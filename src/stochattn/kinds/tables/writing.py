@@ -1,7 +1,4 @@
-"""New rows in files: writers of delimited text, Parquet and matrices, and frames cast to known dtypes or saved.
-
-Rows of a table as matrices of numbers, for the formats that hold nothing else: .npy and Zarr.
-"""
+"""New rows in files: writers of delimited text, Parquet and matrices (.npy and Zarr), and frames cast or saved."""
 
 from __future__ import annotations
 
@@ -38,21 +35,21 @@ def require_numbers(columns: Sequence[Column], format: str) -> None:
 
 
 def require_exact(long: Sequence[str], dtype: np.dtype[np.generic], format: str) -> None:
-    """InputError if a matrix of this dtype does not hold the whole numbers of these columns exactly."""
+    """InputError if a matrix of this dtype does not hold the integers of these columns exactly."""
     if long and dtype.kind == "f":
-        why = "has whole numbers of over 15 digits, which a matrix with fractions does not hold exactly"
+        why = "has integers of over 15 digits, which a matrix with fractions does not hold exactly"
         raise InputError(f"format {format}: column {long[0]!r} {why}. Write .csv or .parquet.")
 
 
 def matrix_of(frame: pd.DataFrame) -> tuple[Array, list[str]]:
-    """Numeric columns as a matrix (n, columns), and the columns of whole numbers that floats do not distinguish."""
+    """Numeric columns as a matrix (n, columns), and the columns of integers that floats do not distinguish."""
     integers = [Cells.of(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind in "iu"]
     long = [cells.name for cells in integers if (np.abs(cells.numbers) >= MAX_EXACT).any()]
     return np.stack([_plain(frame[name]) for name in frame.columns], axis=1), long
 
 
 def matrix_dtype(stored: pd.DataFrame) -> np.dtype[np.generic]:
-    """The dtype of all rows like the stored ones, in a matrix: floats where a cell may be missing."""
+    """The dtype of a matrix of stored and new rows: floats where a cell may be missing."""
     return np.result_type(*(_plain(stored[name]).dtype for name in stored.columns))
 
 
@@ -66,7 +63,7 @@ def _plain(series: pd.Series) -> Array:
 
 
 class TableWriter(ABC):
-    """Writes new rows block by block, with identifiers that are numbered across all blocks."""
+    """Writes new rows block by block, and numbers identifiers across all blocks."""
 
     def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
         self.stream, self.style = stream, style
@@ -80,11 +77,11 @@ class TableWriter(ABC):
     def _write(self, frame: pd.DataFrame) -> None: ...
 
     def close(self) -> None:  # noqa: B027  # most formats need nothing
-        """Write what comes after the last of them."""
+        """Write what follows the last block."""
 
 
 class DelimitedWriter(TableWriter):
-    """New rows as delimited text; formulas in the columns `quoted` get an apostrophe in front."""
+    """New rows as delimited text; formulas in the columns `quoted` begin with an apostrophe."""
 
     begun = False
 
@@ -113,7 +110,7 @@ class DelimitedWriter(TableWriter):
             RowLines(text, style.newline), header=names if style.header and not self.begun else False, **layout
         )
         encoding = style.encoding
-        if self.begun:  # a mark at the beginning belongs before the first block only
+        if self.begun:  # only the first block begins with a byte order mark
             encoding = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(encoding, encoding)
         self.stream.write(text.getvalue().encode(encoding, errors="replace"))
         self.begun = True
@@ -141,15 +138,15 @@ class ParquetWriter(TableWriter):
 
 
 class MatrixWriter(TableWriter):
-    """New rows as a matrix of numbers in .npy. Blocks lie in a temporary file until the last row decides its dtype."""
+    """New rows as a matrix of numbers in .npy. A temporary file holds blocks until the dtype of all rows is known."""
 
     def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
         super().__init__(stream, columns, style)
         require_numbers(columns, "npy")
-        self.blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, gone with this object at the latest)
+        self.blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, or with this object)
         self.shapes: list[tuple[int, int]] = []
         self.dtype: np.dtype = np.dtype(bool)  # the dtype that holds every entry so far
-        self.long: list[str] = []  # columns of whole numbers that floats do not distinguish
+        self.long: list[str] = []  # columns of integers that floats do not distinguish
 
     def _write(self, frame: pd.DataFrame) -> None:
         block, too_long = matrix_of(frame)
@@ -170,14 +167,14 @@ class MatrixWriter(TableWriter):
 
 
 def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataFrame:
-    """The columns of a frame in this order, with these dtypes; InputError for one that is missing or does not fit."""
+    """The columns of a frame in this order, with these dtypes; InputError for one that is absent or does not fit."""
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1).reset_index(drop=True)
     cells = {}
     for column in columns:
         if column.name not in frame:
             raise InputError(f"{where}: has no column {column.name!r}, which the stored table has. Add it.")
         series = frame[column.name]
-        if column.notation is not None and series.dtype.kind in "iuf":  # as a file is read
+        if column.notation is not None and series.dtype.kind in "iuf":  # as strings, like the stored cells
             series = write_numbers(series, column.notation)
         try:
             cells[column.name] = _as(
@@ -188,14 +185,14 @@ def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataF
     return pd.DataFrame(cells)
 
 
-def _as(series: pd.Series, dtype: np.dtype, days: bool) -> pd.Series:
-    """A column with this dtype, or the nullable one like it where cells are missing; `days` for datetime.date."""
-    if days and type(next(iter(series.dropna()), None)) is not date:
+def _as(series: pd.Series, dtype: np.dtype, has_date_objects: bool) -> pd.Series:
+    """A column with this dtype, or the nullable dtype of the same kind where cells are missing."""
+    if has_date_objects and type(next(iter(series.dropna()), None)) is not date:
         return pd.to_datetime(series).dt.date.astype(dtype)
     if series.dtype == dtype:
         return series
     if dtype.kind in "iu" and series.dtype.kind == "f" and (series % 1 > 0).any():
-        return series  # fractions are for the report to notice
+        return series  # the report shows fractions
     if dtype.kind in "iub" and series.isna().any():
         return series.astype("boolean" if dtype.kind == "b" else dtype.name.replace("i", "I").replace("u", "U"))
     if dtype.kind == "O" and dtype.name != "category":
@@ -204,7 +201,7 @@ def _as(series: pd.Series, dtype: np.dtype, days: bool) -> pd.Series:
 
 
 def frame_state(frame: pd.DataFrame) -> dict[str, Plain]:
-    """A frame as plain values. Numbers of one dtype share one array: ten thousand small ones take long to write."""
+    """A frame as plain values. Numbers of one dtype share one array: ten thousand small arrays take long to write."""
     columns: list[dict[str, Plain]] = []
     shared: dict[str, list[Array]] = {}
     for name, series in frame.items():
@@ -224,7 +221,7 @@ def _column_state(series: pd.Series) -> dict[str, Plain]:
         return {"cells": codes, "categories": dtype.categories.tolist(), "ordered": bool(dtype.ordered)}
     if series.dtype.kind == "M":
         return {"cells": series.astype("int64").to_numpy()}
-    cells = zip(series, series.isna(), strict=True)  # a missing cell may be None, NaN or NA; the first two are plain
+    cells = zip(series, series.isna(), strict=True)  # a missing cell may be None, NaN or NA, which is not plain
     return {"cells": [None if is_missing and not isinstance(cell, float) else cell for cell, is_missing in cells]}
 
 
@@ -239,5 +236,5 @@ def _column_of(state: dict[str, Any], shared: dict[str, Array]) -> Array | pd.Se
     cells = state["cells"]
     if "categories" in state:
         return pd.Categorical.from_codes(cells, dtype=pd.CategoricalDtype(state["categories"], state["ordered"]))
-    is_array = isinstance(cells, np.ndarray)  # of datetimes, as whole numbers
+    is_array = isinstance(cells, np.ndarray)  # of datetimes, as integers
     return pd.Series(cells).astype(state["dtype"]) if is_array else pd.Series(cells, dtype=state["dtype"])

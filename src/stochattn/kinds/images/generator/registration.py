@@ -18,6 +18,7 @@ from functools import cache
 import numpy as np
 
 from ...._backend.arrays import Array, NumpyArray, concatenate, full, like, namespace, on_cuda, to_numpy
+from ...smoothing import cubic_weights, fold_ends, gaussian_matrix
 
 SIDE = 28
 """Pixels along the shorter side of a field. Smaller images are enlarged: gradients between few pixels are too rough for
@@ -156,15 +157,8 @@ def _apply(matrices: tuple[Array, Array], x: Array) -> Array:
 
 
 def _gaussians(shape: tuple[int, int], length: float, reference: Array) -> tuple[Array, Array]:
-    down, across = (_gaussian(side, length) for side in shape)
+    down, across = (gaussian_matrix(side, length) for side in shape)
     return like(down, reference), like(across.T, reference)
-
-
-@cache
-def _gaussian(side: int, length: float) -> NumpyArray:
-    """The matrix of Gaussian means along a side with constant ends: (side, side)."""
-    reach = np.arange(-int(4 * length) - 1, side + int(4 * length) + 1)
-    return _at_pixels(np.exp(-0.5 * ((np.arange(side)[:, None] - reach) / length) ** 2), reach, side)
 
 
 @cache
@@ -172,14 +166,7 @@ def _resizing(old: int, new: int) -> NumpyArray:
     """The matrix of triangular weights, as wide as the larger pixel: (new, old)."""
     places, width = (np.arange(new) + 0.5) * old / new - 0.5, max(old / new, 1.0)
     reach = np.arange(-int(width) - 1, old + int(width) + 1)
-    return _at_pixels(np.clip(1 - np.abs(places[:, None] - reach) / width, 0.0, None), reach, old)
-
-
-def _at_pixels(weights: NumpyArray, reach: NumpyArray, side: int) -> NumpyArray:
-    """Weights (n, reach), those of positions outside added to the nearest pixel: (n, side), normalized rows."""
-    within = np.zeros((len(weights), side))
-    np.add.at(within.T, np.clip(reach, 0, side - 1), weights.T)
-    return np.asarray(within / within.sum(1, keepdims=True))
+    return fold_ends(np.clip(1 - np.abs(places[:, None] - reach) / width, 0.0, None), reach, old)
 
 
 def _scale_shape(shape: tuple[int, int], scale: float) -> tuple[int, int]:
@@ -226,7 +213,7 @@ class SplineImages:
             coefficients = self._filter(self.images[like(unique, self.images, keep_dtype=True)])
         of_image = like(index, u, keep_dtype=True)[:, None, None]
         first_row, first_column = _to_integers(top) - 1, _to_integers(left) - 1
-        down, across = _cubic(y - top), _cubic(x - left)
+        down, across = cubic_weights(y - top), cubic_weights(x - left)
         total = namespace(u).zeros_like(coefficients[of_image, first_row, first_column])
         for i, of_row in enumerate(down):
             for j, of_column in enumerate(across):
@@ -302,9 +289,3 @@ def _limit_to_neighbors(values: Array, images: Array) -> Array:
             shifted = (lows[:, at], highs[:, at]) if axis == 1 else (lows[:, :, at], highs[:, :, at])
             low, high = xp.minimum(low, shifted[0]), xp.maximum(high, shifted[1])
     return xp.minimum(xp.maximum(values, low), high)
-
-
-def _cubic(t: Array) -> tuple[Array, Array, Array, Array]:
-    """Weights of the cubic B-spline at the four pixels around a position, t in [0, 1) after the second."""
-    s = 1 - t
-    return s**3 / 6, (4 - 6 * t**2 + 3 * t**3) / 6, (4 - 6 * s**2 + 3 * s**3) / 6, t**3 / 6

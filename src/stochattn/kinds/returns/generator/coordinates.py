@@ -1,9 +1,4 @@
-"""Windows of days: which days each has, and their coordinates.
-
-Monotone maps from the quantiles of draws to those of a history, one for each column.
-
-Groups of components: their directions, which p_beta draws, and their lengths, which draws keep.
-"""
+"""Windows of days: their days, their coordinates in groups of components, and the calibration of their marginals."""
 
 from __future__ import annotations
 
@@ -20,21 +15,20 @@ from ....core import temperature
 from ...hopfield import Coordinates
 from .market import MAX_JITTER, surrounding_volatility, with_market
 
-# another fine grid and other numbers of draws give the same quantiles, within the error named below
 GRID, N_DRAWS = np.sinh(np.linspace(-np.arcsinh(30.0), np.arcsinh(30.0), 129)), 2**16
-"""Points in standard deviations at which a law of days is measured, finely in the middle and widely in the tails, and
-days drawn where it has no closed form: an error of 0.003 in its quantiles."""
+"""Grid points in standard deviations for the distribution of days, fine in the middle and wide in the tails, and number
+of draws of days if there is no closed form, which gives an error of 0.003 in quantiles."""
 
 
 class MarginalCalibration(NamedTuple):
     """Monotone maps, one for each column, from the quantiles of draws to those of the history.
 
-    Noise around a day is spread over all columns, and the history has columns that jump on their own: the draws of a
-    column have thinner tails. The maps preserve order, and so most of the dependence between columns. The paper's
-    affine correction does the same for mean and standard deviation.
+    Noise around a day is spread over all columns, but columns of the history also jump alone, so the draws of a column
+    have thinner tails. The maps preserve order, and so most of the dependence between columns. The affine correction of
+    the paper does the same for mean and standard deviation.
     """
 
-    maps: tuple[Array | None, ...]  # (2, points) of draws and history, linear in between; None for a constant column
+    maps: tuple[Array | None, ...]  # (2, points) of draws and history, linearly interpolated; None for constant columns
 
     @classmethod
     def from_mixture(cls, means: Array, spreads: Array, history: Array) -> MarginalCalibration:
@@ -47,7 +41,7 @@ class MarginalCalibration(NamedTuple):
 
     @classmethod
     def from_draws(cls, draw: Callable[[], Array], history: Array) -> MarginalCalibration:
-        """From the law of draws, any number of days (n, N) a call, to the history (T, N)."""
+        """From draws, any number of days (n, N) a call, to the history (T, N)."""
         grids = _grids(history)
         counts, n = np.zeros((len(grids), len(GRID))), 0
         while n < N_DRAWS:
@@ -59,12 +53,12 @@ class MarginalCalibration(NamedTuple):
 
     @classmethod
     def _to_history(cls, shares: Iterable[Array], history: Array) -> MarginalCalibration:
-        """The maps from laws of which `shares` says, for each column, how much lies at or below each grid point."""
+        """The maps from distributions whose `shares` are, for each column, the probabilities up to each grid point."""
         maps, ranks = [], (np.arange(len(history)) + 0.5) / len(history)
         for past, x, share in zip(history.T, _grids(history), shares, strict=True):
             inside = (share >= ranks[0]) & (share <= ranks[-1]) & (np.ptp(past) > 0)
             x, y = x[inside], np.interp(share[inside], ranks, np.sort(past))
-            maps.append(np.stack([_extended(x, x), _extended(y, x)]) if len(x) > 2 else None)
+            maps.append(np.stack([_extend(x, x), _extend(y, x)]) if len(x) > 2 else None)
         return cls(tuple(maps))
 
     def __call__(self, draws: Array) -> Array:
@@ -82,12 +76,12 @@ class MarginalCalibration(NamedTuple):
 
 
 def _grids(history: Array) -> list[Array]:
-    """Grid points for each column of the history (T, N), in its units."""
+    """Grid points for each column of the history (T, N), in units of the column."""
     return [past.mean() + past.std() * GRID for past in history.T]
 
 
-def _extended(values: Array, x: Array) -> Array:
-    """Values with one more at each end, ten ranges of x away, on the line through that end and the middle."""
+def _extend(values: Array, x: Array) -> Array:
+    """Values with one more at each end, ten ranges of x away, on the line through this end and the middle."""
     middle, distance = len(x) // 2, 10 * (x[-1] - x[0])
     low = (values[middle] - values[0]) / (x[middle] - x[0])
     high = (values[-1] - values[middle]) / (x[-1] - x[middle])
@@ -95,19 +89,18 @@ def _extended(values: Array, x: Array) -> Array:
 
 
 FIRST_GROUP = 4
-"""Components in the first group; each further group has twice as many as the one before."""
+"""Components in the first group; each further group has twice as many as the previous one."""
 MARKET_SHARE = 0.75
-"""Share of the market in the squared norm of a row. Noise is alike in all dimensions of a row, so that it changes the
-size of the market a little and turns the other directions far. With this share, 8 to 26 % of draws (10 to 200 columns)
-have the day that they were drawn around as their nearest stored day. With no more noise than equal shares of all
-dimensions give, 22 to 90 % do."""
+"""Share of the market in the squared norm of a row. Noise is equal in all dimensions of a row, so that it changes the
+size of the market little and the other directions much. With this share, 8 to 26 % of draws (10 to 200 columns) have
+the day around which they were drawn as their nearest stored day; with equal shares of all dimensions, 22 to 90 % do."""
 
 
 class Groups(NamedTuple):
     """Groups of consecutive components, and the share of each in the squared norm of a row."""
 
     sizes: Array  # (groups,)
-    shares: Array  # (groups,), adding up to one
+    shares: Array  # (groups,), which sum to one
 
     @classmethod
     def of(cls, c: int, market: bool) -> Groups:
@@ -134,7 +127,7 @@ class Groups(NamedTuple):
     def split(self, z: Array) -> tuple[Array, Array]:
         """Components (n, c) as directions of groups, of unit norm together: (n, c); and lengths (n, groups)."""
         lengths, starts = self.lengths(z), np.cumsum(self.sizes) - self.sizes
-        # A group of length zero has no direction. Any will do, at a length too small to be seen.
+        # A group of length zero has no direction; it gets any direction with a negligible length.
         smallest = 1e-12 * max(float(lengths.max(initial=0.0)), 1e-300)
         zero = lengths <= smallest
         lengths = np.where(zero, smallest, lengths)
@@ -144,7 +137,7 @@ class Groups(NamedTuple):
 
 
 def group_sizes(c: int) -> Array:
-    """Sizes 4, 8, 16 … of the groups that c components are taken in; the last has all that remain.
+    """Sizes 4, 8, 16 … of the groups of c components; the last group has all that remain.
 
     >>> group_sizes(30)
     array([ 4,  8, 18])
@@ -157,24 +150,24 @@ def group_sizes(c: int) -> Array:
 
 
 MAX_NUMBERS = 2**23
-"""Numbers that the rows of all windows may hold; beyond it windows begin at every second day, every third …"""
+"""Largest number of values in the rows of all windows; with more, windows begin every second day, third day …"""
 
 
 class Blocks(NamedTuple):
-    """Windows of consecutive days. A window that reaches the end of its run of days continues at the run's first day.
+    """Windows of consecutive days. A window that reaches the end of its run of days wraps around to its first day.
 
     Every day is then in as many windows as any other, or one more; otherwise a crash in the middle of runs of 250 days
-    makes expected shortfall 14 % too large. Disjoint windows count days equally too, but preserve 0.41 of the
+    makes expected shortfall 14 % too large. Disjoint windows weigh days equally too, but preserve 0.41 of the
     clustering of 20 tickers, and windows that begin every day 0.69. The seams at ends of runs cost 0.02 of that.
     """
 
-    runs: tuple[int, ...]  # lengths of the runs of days without a gap; none is shorter than the window
+    runs: tuple[int, ...]  # lengths of the runs of consecutive days; none is shorter than the window
     window: int
-    step: int = 1  # days from the first day of a window to that of the next, at most
+    step: int = 1  # largest number of days between the first days of consecutive windows
 
     @classmethod
     def within(cls, runs: tuple[int, ...], window: int, n_columns: int) -> Blocks:
-        """Windows that begin every day; where that is too many numbers, as often as a divisor of the window allows."""
+        """Windows that begin every day, or, with too many values, as often as a divisor of the window allows."""
         max_windows = MAX_NUMBERS // (window * n_columns)
         steps = (step for step in range(1, window) if window % step == 0)
         return cls(runs, window, next((s for s in steps if sum(-(-run // s) for run in runs) <= max_windows), window))
@@ -192,23 +185,23 @@ class Blocks(NamedTuple):
     @property
     def days(self) -> Array:
         """Indices of the days of each window: (K, window)."""
-        found = []
+        windows = []
         for start, run in zip(self.run_starts, self.runs, strict=True):
             n = -(-run // self.step)
             firsts = np.arange(n) * run // n  # evenly spaced
-            found.append(start + (firsts[:, None] + np.arange(self.window)) % run)
-        return np.concatenate(found)
+            windows.append(start + (firsts[:, None] + np.arange(self.window)) % run)
+        return np.concatenate(windows)
 
     def evenly(self, n_days: int) -> Array:
-        """Windows (n,) of every run, evenly spaced, that together have at least `n_days` days, or all windows."""
+        """Evenly spaced windows (n,) of every run with at least `n_days` days together, or all windows."""
         counts = [-(-run // self.step) for run in self.runs]
-        excess = sum(counts) * self.window // n_days  # windows to spare for each that is needed
+        excess = sum(counts) * self.window // n_days  # number of windows over the number needed
         stride = max((s for s in range(1, self.window + 1) if self.window % s == 0 and s <= excess), default=1)
         starts = np.cumsum((0, *counts[:-1]))
         return np.concatenate([start + np.arange(0, n, stride) for start, n in zip(starts, counts, strict=True)])
 
     def segments(self) -> list[list[tuple[int, int]]]:
-        """First and last day of the one or two segments of consecutive days that each window has."""
+        """First and last day of the one or two segments of consecutive days of each window."""
         windows = (np.split(days, np.flatnonzero(np.diff(days) != 1) + 1) for days in self.days)
         return [[(int(part[0]), int(part[-1])) for part in parts] for parts in windows]
 
@@ -243,15 +236,15 @@ class WindowCoordinates(Coordinates):
     inward: Array
     outward: Array
     window: int
-    days: Array  # (K, window) which days each window has
-    round: Array  # (n,) windows that have all days about equally often
-    each: Days
+    days: Array  # (K, window) indices of the days of each window
+    round: Array  # (n,) windows that include all days about equally often
+    stored_days: Days
     groups: Groups
-    market: str  # which it is, of `MARKETS`, or "none"
+    market: str  # one of `MARKETS`, but not "auto"
 
     @cached_property
     def natural_beta(self) -> float:
-        """The natural beta of the stored windows; infinite where they repeat, and have none."""
+        """The natural beta of the stored windows; infinite if they repeat, so that they have none."""
         try:
             return temperature.natural(self.stored)
         except ValueError:
@@ -272,8 +265,8 @@ class WindowCoordinates(Coordinates):
         stored = blocks.gather(z if norm == "whole" else each.directions / math.sqrt(blocks.window))
         days, round = blocks.days, blocks.evenly(N_DRAWS)
         norms = np.sqrt(np.square(each.lengths).sum(1)[days].sum(1))
-        about = (day.mean, inward, outward, stored, norms, norm, day.variance, blocks.window)
-        return cls(*about, days, round, each, groups, market)
+        fields = (day.mean, inward, outward, stored, norms, norm, day.variance, blocks.window)
+        return cls(*fields, days, round, each, groups, market)
 
     def rows(self, features: ArrayLike) -> Array:
         """Flat windows (n, window·N) as rows (n, window·c)."""
@@ -285,16 +278,16 @@ class WindowCoordinates(Coordinates):
         return (days - self.mean) @ self.inward
 
     def factors(self, beta: float = math.inf, source: Array | slice = slice(None)) -> Array:
-        """Factors that turn rows drawn around the memories `source` into coordinates: (n, d); (n, 1) if all are 1."""
+        """Factors from rows drawn around the memories `source` to coordinates: (n, d), or (n, 1) if all are 1."""
         days = self.days[source]
         if self.norm != "restored":
             return np.ones((len(days), 1))
-        return self._by_component(self.each.lengths[days], beta).reshape(len(days), self.d)
+        return self._by_component(self.stored_days.lengths[days], beta).reshape(len(days), self.d)
 
     def _by_component(self, lengths: Array, beta: float) -> Array:
-        """Lengths of groups as factors of components, that noise makes longer: (..., groups) -> (..., c)."""
-        drawn = np.sqrt(self.groups.shares / self.window + self.groups.sizes / beta)  # the root mean square
-        return self.groups.by_component(lengths / drawn)
+        """Lengths of groups as factors of components, which noise makes longer: (..., groups) -> (..., c)."""
+        rms = np.sqrt(self.groups.shares / self.window + self.groups.sizes / beta)  # the root mean square
+        return self.groups.by_component(lengths / rms)
 
     def features(self, coordinates: Array) -> Array:
         """Coordinates (n, d) as flat windows (n, window·N)."""
@@ -305,27 +298,26 @@ class WindowCoordinates(Coordinates):
         return self.mean + self._times(z, self.outward)
 
     def _times(self, days: Array, matrix: Array) -> Array:
-        """days (n, a) @ matrix (a, b), a window at a time: the bits of a window do not depend on how many there are."""
-        whole = len(days) % self.window == 0
-        return np.asarray((days.reshape(-1, self.window, days.shape[1]) if whole else days) @ matrix).reshape(
-            len(days), -1
-        )
+        """days (n, a) @ matrix (a, b), a window at a time, so that its bits do not depend on the number of windows."""
+        is_complete = len(days) % self.window == 0
+        blocks = days.reshape(-1, self.window, days.shape[1]) if is_complete else days
+        return np.asarray(blocks @ matrix).reshape(len(days), -1)
 
-    def turned(self, beta: float, days: Array, noise: Array, flips: Array | float = 1.0) -> Array:
-        """Draws at beta around the days with these indices (n,), of standard normal noise (n, c): coordinates (n, c).
+    def draw_days(self, beta: float, days: Array, noise: Array, flips: Array | float = 1.0) -> Array:
+        """Coordinates (n, c) of draws at beta around the days with these indices (n,), from normal noise (n, c).
 
-        Every group is exactly as long as in its day; factors make lengths right on average, which preserves less of the
-        clustering. The market keeps its sign, and its size is multiplied by exp(jitter · noise). The noise of the other
-        components has the volatility that columns have around the day: they stay volatile at the same times. With a new
-        path of the market, all components are multiplied by `flips` (n,), so that tickers move as much as they did.
+        Every group has exactly the length of its day; lengths that are correct only on average would preserve less of
+        the clustering. The market keeps its sign, and its size is multiplied by exp(jitter · noise). The noise of the
+        other components has the volatility of the columns around the day, so they stay volatile at the same times. With
+        a new path of the market, all components are multiplied by `flips` (n,), so that tickers move as much as before.
         """
         if self.norm != "restored":
-            return self.each.components[days] + noise / math.sqrt(beta)
-        directions, lengths = self.each.directions[days], self.each.lengths[days]
+            return self.stored_days.components[days] + noise / math.sqrt(beta)
+        directions, lengths = self.stored_days.directions[days], self.stored_days.lengths[days]
         scale = math.sqrt(self.window / beta)
-        if self.each.surroundings is None:
+        if self.stored_days.surroundings is None:
             return self.groups.with_lengths(directions + noise * scale, lengths)
-        local = self._times(noise[:, 1:], self.outward[1:]) * self.each.surroundings[days]
+        local = self._times(noise[:, 1:], self.outward[1:]) * self.stored_days.surroundings[days]
         local = self._times(local, self.inward[:, 1:])
         z = np.concatenate([directions[:, :1], directions[:, 1:] + local * scale], axis=1)
         z = self.groups.with_lengths(z, lengths)
@@ -333,26 +325,26 @@ class WindowCoordinates(Coordinates):
         return z * np.reshape(flips, (-1, 1))
 
     def scores(self, beta: float, days: Array, noise: Array) -> Array:
-        """Scores in the market of draws at beta around these days (n,), of standard normal noise (n,): (n,)."""
+        """Market scores of draws at beta around these days (n,), from standard normal noise (n,): (n,)."""
         jitter = min(math.sqrt(self.window / (beta * self.groups.shares[0])), MAX_JITTER)
-        return self.each.components[days, 0] * np.exp(jitter * noise - jitter**2)  # of the same mean square
+        return self.stored_days.components[days, 0] * np.exp(jitter * noise - jitter**2)  # with the same mean square
 
     def with_score(self, days: Array, score: Array) -> Array:
-        """Days (n, N), moved along the market until their scores in it are these (n,): (n, N)."""
+        """Days (n, N), moved along the market to these market scores (n,): (n, N)."""
         return days + (score[:, None] - self._times(days - self.mean, self.inward[:, :1])) * self.outward[0]
 
     def marginals(self, beta: float, days: Array) -> tuple[Array, Array]:
         """Means and standard deviations of columns around each of these days, drawn at beta: (T, N), (T, N)."""
         z = self.components(days)
-        factors, drawn = np.ones_like(z), z
+        factors, centers = np.ones_like(z), z
         if self.norm == "restored":
             directions, lengths = self.groups.split(z)
             factors = self._by_component(lengths, beta)
-            drawn = factors * directions / math.sqrt(self.window)
-        return self.mean + drawn @ self.outward, np.sqrt(np.square(factors) @ np.square(self.outward) / beta)
+            centers = factors * directions / math.sqrt(self.window)
+        return self.mean + centers @ self.outward, np.sqrt(np.square(factors) @ np.square(self.outward) / beta)
 
     def observation(self, columns: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
-        """That the features `columns` (day·N + column) equal `values`, as equations of coordinates: (r, d), (r,)."""
+        """Equations of coordinates for features `columns` (day·N + column) that equal `values`: (r, d), (r,)."""
         day, column = np.divmod(columns, len(self.mean))
         A = np.zeros((len(day), self.window, len(self.outward)))
         A[np.arange(len(day)), day], y = super().observation(column, values)

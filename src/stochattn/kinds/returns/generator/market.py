@@ -1,16 +1,15 @@
-"""The market: the component that most columns of a history follow, and the volatility of the rest around each day.
+"""The market: the component that most columns of a history follow, and the volatility of the others around each day.
 
-Signs of the market: whether it rises or falls on each day of a window, given how far it moves on all of them.
-
-Sizes |z_t| of the market carry its clusters of volatility, and signs s_t = ±1 its path. The chain rule gives
+Sizes |z_t| of the market have its clusters of volatility, and signs s_t = ±1 its path. New signs are drawn given the
+sizes. The chain rule gives
 
     P(s | |z|) = Π_t P(s_t | s_1 … s_{t−1}, |z|),     logit P(s_t = 1 | …) = b₀ + |z_t| (b₁ + b₂|z_t| + b · x_t),
 
 where x_t are sizes of later days (10 days one by one, then their mean), of earlier days, of the other components on day
 t, and past returns s|z|. It is fitted to the signs of the history by maximum likelihood. At the maximum, sums of
 s_t|z_t| x_t have the values of the history: the mean (b₁), the skewness (b₂), the leverage effect, by which large moves
-follow a fall (later days), and autocorrelation (past returns). A few steps more give these sums to drawn signs, whose
-past returns are drawn too. New signs therefore make a new path that keeps them.
+follow a fall (later days), and autocorrelation (past returns). A few more steps fit these sums for drawn signs, whose
+past returns are drawn too. A new path with these signs therefore keeps the statistics of the history.
 """
 
 from __future__ import annotations
@@ -28,27 +27,28 @@ from ...hopfield import Coordinates
 from ..description import MARKETS
 
 MAX_JITTER = 0.2
-"""The largest standard deviation of the logarithm of the market's size in draws around a day."""
+"""The largest standard deviation of the logarithm of the size of the market in draws around a day."""
 MIN_SIGNS = 20
-"""Signs in a row without other numbers, below which many rows would be equal."""
+"""Least number of signs in a row that has only signs; with fewer, many rows would be equal."""
 HALF_LIFE = 8.0
-"""Days after which a day counts half in the volatility around another. With 10 to 50 tickers, the mean Gaussian log
-likelihood of stored days given the days around them is within 0.006 of its maximum, which lies at 4 to 16 days."""
+"""Distance in days at which a day has half the weight in the volatility around another. With 10 to 50 tickers, the mean
+Gaussian log likelihood of stored days given the days around them is within 0.006 of its maximum, at 4 to 16 days."""
 
 
 def with_market(day: Coordinates, history: Array, market: str, window: int) -> tuple[Coordinates, str]:
-    """Coordinates of days whose first component is the market, by an orthogonal map; and which market it is.
+    """Coordinates of days whose first component is the market, by an orthogonal map, and the name of the market.
 
-    The score of a day in the market is w · x, with equal weights w ("mean") or the first principal component
-    ("component"). "auto" takes the one that explains more of the columns: the mean squared correlation with them. Two
-    components are a market and a single other one, and rows hold nothing but signs: short windows then have no market.
+    The market score of a day is w · x, with equal weights w ("mean") or the first principal component ("component").
+    "auto" chooses the one with the larger mean squared correlation with the columns. With two components, the market
+    and one other, rows have only signs, and short windows then have no market.
     """
     check_choice("market", market, MARKETS)
     inward, outward = (np.eye(len(day.mean)) if part is None else part for part in (day.inward, day.outward))
     c = len(outward)
     if market == "none" or c < 2 or (market == "auto" and c == 2 and c * window < MIN_SIGNS):
         return replace(day, inward=inward, outward=outward), "none"
-    weights = {"mean": np.ones(len(day.mean)), "component": _first_component(history)}
+    component = np.linalg.svd(history - history.mean(0), full_matrices=False)[2][0]
+    weights = {"mean": np.ones(len(day.mean)), "component": component}
     directions = {name: outward @ w for name, w in weights.items() if market in ("auto", name)}
     lengths = {name: float(np.linalg.norm(q)) for name, q in directions.items()}
     smallest = 1e-9 * float(np.linalg.norm(outward))
@@ -56,23 +56,17 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
     if not directions:
         raise ValueError(f"market={market!r}: the mean of all columns never changes. Pass market='component'.")
     z = (history - day.mean) @ inward
-    chosen = max(directions, key=lambda name: _explained(z @ directions[name], history))
+    chosen = max(directions, key=lambda name: _explained_share(z @ directions[name], history))
     R = _reflection(directions[chosen])
     return replace(day, inward=inward @ R, outward=R @ outward, stored=day.stored @ R), chosen
 
 
-def _first_component(history: Array) -> Array:
-    """The direction of largest variance of a history (T, N): (N,)."""
-    _, _, directions = np.linalg.svd(history - history.mean(0), full_matrices=False)
-    return np.asarray(directions[0])
-
-
-def _explained(scores: Array, history: Array) -> float:
+def _explained_share(scores: Array, history: Array) -> float:
     """Mean squared correlation of scores (T,) with the columns of a history (T, N) that change."""
-    centred = history - history.mean(0)
+    centered = history - history.mean(0)
     moving = np.ptp(history, axis=0) > 0
-    products = np.square((scores - scores.mean()) @ centred[:, moving])
-    return float(np.mean(products / (np.square(centred[:, moving]).sum(0) * np.square(scores - scores.mean()).sum())))
+    products = np.square((scores - scores.mean()) @ centered[:, moving])
+    return float(np.mean(products / (np.square(centered[:, moving]).sum(0) * np.square(scores - scores.mean()).sum())))
 
 
 def _reflection(direction: Array) -> Array:
@@ -86,8 +80,8 @@ def _reflection(direction: Array) -> Array:
 def surrounding_volatility(days: Array, runs: Sequence[int]) -> Array:
     """Volatility of each column (T, N) around each day, relative to its mean: (T, N), of mean square 1 on each day.
 
-    A root mean square over the other days of the run, weighted by 2^(−distance / HALF_LIFE), and over all days with the
-    weight of one day. A day does not count itself, and a day without surroundings has 1 everywhere.
+    It is the root mean square over the other days of the run, weighted by 2^(−distance / HALF_LIFE), and over all days
+    with the weight of one day. The day itself has no weight, and a day without surroundings has 1 everywhere.
     """
     squares, decay = np.square(days), 0.5 ** (1 / HALF_LIFE)
     sums, weights = np.zeros_like(squares), np.zeros(len(squares))
@@ -106,17 +100,17 @@ def surrounding_volatility(days: Array, runs: Sequence[int]) -> Array:
 
 
 N_LATER, N_RETURNS = 10, 2
-"""Later sizes and past returns that enter one by one. Without past returns, days of a fall all fall, and the moves of
-60 days are a third too large; with those of one or more half-lives in place of two days, leverage is less precise."""
+"""Numbers of later sizes and of past returns with separate coefficients. Without past returns, all days of a fall fall,
+and moves over 60 days are a third too large; with means over half-lives instead, leverage is less precise."""
 HALF_LIVES, LONG = (1.0, 3.0, 9.0, 27.0), 27.0
 """Half-lives in days of means of earlier sizes, and of means of later sizes and of past returns."""
 PENALTY = 1.0
-"""Weight of the squared coefficients of standardised terms: a normal prior of unit variance. From 0.1 to 2, leverage of
+"""Weight of the squared coefficients of standardized terms: a normal prior of unit variance. From 0.1 to 2, leverage of
 the markets of 20 tickers is as precise, over 500 or 2,766 days; at 5, a strong leverage effect in 600 days shrinks."""
 N_CORRECTIONS = 3
-"""Half steps of Newton's method towards the sums of the history. Maximum likelihood has them if past returns are
-those of the history. The steps halve the error of leverage; with more, the moves of 60 days get too small."""
-MAX_STEPS, TOLERANCE = 50, 1e-10  # Newton's method converges in about six steps
+"""Half steps of Newton's method towards the sums of the history, which maximum likelihood reaches only for past
+returns of the history. The steps halve the error of leverage; with more, moves over 60 days get too small."""
+MAX_STEPS, TOLERANCE = 50, 1e-10
 
 
 class PastReturns(NamedTuple):
@@ -127,11 +121,11 @@ class PastReturns(NamedTuple):
 
     @classmethod
     def none(cls, *shape: int) -> PastReturns:
-        """Those before the first day."""
+        """The returns before the first day."""
         return cls((np.zeros(shape),) * N_RETURNS, np.zeros(shape))
 
     def after(self, returns: Array) -> PastReturns:
-        """Those after a day with these returns."""
+        """The past returns after a day with these returns."""
         keep = 0.5 ** (1 / LONG)
         return PastReturns((returns, *self.last[:-1]), keep * self.mean + (1 - keep) * returns)
 
@@ -146,16 +140,16 @@ class MarketSigns:
 
     @classmethod
     def fit(cls, scores: Array, other_sizes: Array, runs: Sequence[int], windows: Array) -> MarketSigns:
-        """Fitted to scores (T,) in the market and sizes (T,) of the other components, on runs of days without gaps.
+        """Fits market scores (T,), given the sizes (T,) of the other components, on runs of consecutive days.
 
-        windows: days (n, window) of windows, in which signs drawn one after the other get the sums of the history
+        windows: days (n, window) of windows, in which drawn signs are fitted to the sums of the history
         """
         parts = zip(*(np.split(x, np.cumsum(runs)[:-1]) for x in (scores, other_sizes)), strict=True)
         terms = np.concatenate([_terms(z, w) for z, w in parts])
         scale = np.where((spread := terms.std(0)) > 0, spread, 1.0)
         terms /= scale
         coefficients, curvature = _regression(terms, scores > 0)
-        rng, n_past = np.random.default_rng(0), N_RETURNS + 1  # a stream of its own: the same signs each time
+        rng, n_past = np.random.default_rng(0), N_RETURNS + 1  # a fixed seed gives the same signs each time
 
         def model(coefficients: Array) -> MarketSigns:
             momentum = coefficients[-n_past:] / scale[-n_past:]
@@ -172,25 +166,25 @@ class MarketSigns:
 
         stored, steps = model(coefficients).signs[windows], [coefficients]
         for _ in range(N_CORRECTIONS):
-            drawn = model(steps[-1]).draw_flips(windows, rng.random(windows.shape)) * stored
-            step = np.linalg.solve(curvature, sums(stored) - sums(drawn)) * len(scores) / 4
+            flipped = model(steps[-1]).draw_flips(windows, rng.random(windows.shape)) * stored
+            step = np.linalg.solve(curvature, sums(stored) - sums(flipped)) * len(scores) / 4
             steps.append(steps[-1] + step)
         return model(np.mean(steps[-2:], axis=0))
 
     @cached_property
     def sizes(self) -> Array:
-        """How far the market moves on each day: (T,)."""
+        """The size of the move of the market on each day: (T,)."""
         return np.abs(self.scores)
 
     @cached_property
     def signs(self) -> Array:
-        """Whether the market rises on each day: ±1, (T,)."""
+        """The sign of the move of the market on each day: ±1, (T,)."""
         return np.where(self.scores < 0, -1.0, 1.0)
 
     def draw_flips(self, days: Array, uniforms: Array, recall: float = 0.0) -> Array:
-        """New signs of windows of days (n, window), times those of the history: −1 where the market is reversed.
+        """New signs of windows of days (n, window), times those of the history: −1 if the market is reversed.
 
-        recall: added to the log odds of the sign of the history; at infinity all are kept
+        recall: added to the log odds of the sign of the history; at infinity, all signs are kept
         """
         flips, past = np.empty(days.shape), PastReturns.none(len(days))
         for t, day in enumerate(days.T):

@@ -1,6 +1,6 @@
-"""Windows of days drawn from p_beta, with the lengths of days restored and marginals calibrated, and paths of them.
+"""Windows of days drawn from p_beta, with the lengths of days restored and marginals calibrated, and linked paths.
 
-Links between the windows of a path: volatility continues across seams, and every window keeps its weight.
+Links between the windows of a path continue volatility across seams, and keep the weight of every window.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .coordinates import MAX_NUMBERS, Blocks, MarginalCalibration, WindowCoordin
 from .market import MarketSigns
 
 TRAILING_DAYS, BANDWIDTH = 3, 0.005
-"""Days that volatility is measured on, and the bandwidth of links in ranks of volatility. Within a given difference of
-volatility the most volatile days have only calmer ones, and crises would end at the next seam; ranks prevent that."""
+"""Days over which volatility is measured, and the bandwidth of links in ranks of volatility. With a bandwidth in units
+of volatility, only calmer days would be near the most volatile ones, and crises would end at the next seam."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,22 +36,21 @@ class VolatilityLinks:
     """Draws the next window of a path by ranks of volatility.
 
     U is the rank of window k by the volatility at its end, uniform within the interval of its weight. The next window
-    is the one at rank V by the volatility just before it, where V = U + bandwidth · noise is reflected at 0 and 1. If k
-    has the law of the weights, U and V are uniform, and so the next window has the law of the weights too: linked paths
-    have the same law of single days as independent windows, and are no riskier than the history.
+    has rank V by the volatility just before it, where V = U + bandwidth · noise is reflected at 0 and 1. If k is
+    distributed by the weights, U and V are uniform, so the next window is distributed by the weights too: single days
+    of linked paths have the same distribution as those of independent windows, and are not riskier than the history.
     """
 
-    weights: Array  # (K,), adding up to one
+    weights: Array  # (K,), which sum to one
     below: Array  # (K,) weight of the windows with less volatility at their ends
-    order: Array  # (K,) windows by the volatility just before them
-    cumulative: Array  # (K,) their weights in this order, added up
+    order: Array  # (K,) windows, sorted by the volatility just before them
+    cumulative: Array  # (K,) cumulative weights in this order
     bandwidth: float = BANDWIDTH
 
     @classmethod
     def of(cls, before: Array, after: Array, weights: Array, bandwidth: float = BANDWIDTH) -> VolatilityLinks:
         """Links by the volatility (K,) before and at the end of windows, which count `weights` (K,) times."""
         shares = weights / weights.sum()
-        # windows of equal volatility may come in any order
         order, by_end = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
         below = np.empty(len(shares))
         below[by_end] = np.cumsum(shares[by_end]) - shares[by_end]
@@ -61,7 +60,7 @@ class VolatilityLinks:
     def fit(cls, history: Array, blocks: Blocks, weights: Array) -> VolatilityLinks:
         """Links between the windows of a history (T, N), which count `weights` (K,) times.
 
-        The volatility of a day is the root mean square of standardised values over columns and three days of its run.
+        The volatility of a day is the root mean square of standardized values over columns and three days of its run.
         The first window of a run has no days before it, and its own first days count.
         """
         if blocks.is_separate:
@@ -73,7 +72,7 @@ class VolatilityLinks:
         return cls.of(before, volatility[last], weights)
 
     def draw(self, current: Array, uniforms: Array) -> Array:
-        """The window after each of these (n,), by two uniform numbers for each (n, 2): (n,)."""
+        """The windows (n,) that follow these (n,), from two uniform numbers for each (n, 2)."""
         from scipy.special import ndtri
 
         u = self.below[current] + uniforms[:, 0] * self.weights[current]
@@ -83,7 +82,7 @@ class VolatilityLinks:
 
 
 def trailing_volatility(history: Array, blocks: Blocks) -> Array:
-    """Root mean square of standardised columns over a day and the two before it in its run: (T, N) -> (T,)."""
+    """Root mean square of standardized columns over a day and the two before it in its run: (T, N) -> (T,)."""
     deviation = history.std(0)
     moving = history[:, deviation > 0]
     squares = np.square((moving - moving.mean(0)) / deviation[deviation > 0]).mean(1)
@@ -102,11 +101,11 @@ class WindowEmbedding(LinearEmbedding):
 
     coordinates: WindowCoordinates
     history: Array  # (T, N)
-    calibrated: bool  # whether each column's draws are mapped to the quantiles of its history
-    signs: MarketSigns | None = None  # of a new path of the market; None where it is the stored one
+    calibrated: bool  # whether the draws of each column are mapped to the quantiles of its history
+    signs: MarketSigns | None = None  # of a new path of the market; None to keep the stored path
     beta: float = math.inf  # of the draws; infinite without noise, which needs no calibration
-    linear: bool = False  # whether the lengths of days are right on average only, so that conditions are met exactly
-    observed_days: tuple[int, ...] = ()  # days of a window that keep the sign of their market, to meet conditions
+    linear: bool = False  # whether the lengths of days are correct only on average, so that conditions are met exactly
+    observed_days: tuple[int, ...] = ()  # conditioned days of a window, which keep the sign of the market
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -126,15 +125,15 @@ class WindowEmbedding(LinearEmbedding):
         check_choice("norm", norm, NORMS)
         check_choice("market_path", market_path, MARKET_PATHS)
         check_choice("marginals", marginals, MARGINALS)
-        # Separate windows may share days, which would count several times.
+        # Days that separate windows share count once.
         days = np.unique(history, axis=0) if blocks.is_separate else history
         day = Coordinates.fit(days, variance=variance, whiten=whiten, norm="whole")
-        single = "days have a single component and no directions: rows keep their lengths (norm 'whole')."
-        norm, notes = ("whole", (single,)) if day.d == 1 else (norm, ())
+        note = "days have a single component and no directions: rows keep their lengths (norm 'whole')."
+        norm, notes = ("whole", (note,)) if day.d == 1 else (norm, ())
         coordinates = WindowCoordinates.of_days(day, history, blocks, norm, market)
         calibrated, signs = marginals == "calibrated" and norm != "paper", None
         if market_path == "new" and coordinates.market != "none":
-            z = coordinates.each.components
+            z = coordinates.stored_days.components
             windows = coordinates.days[coordinates.round]
             signs = MarketSigns.fit(z[:, 0], np.linalg.norm(z[:, 1:], axis=1), blocks.runs, windows)
         return cls(coordinates, (blocks.window, history.shape[1]), history, calibrated, signs, notes=notes)
@@ -145,24 +144,24 @@ class WindowEmbedding(LinearEmbedding):
 
     @cached_property
     def calibration(self) -> MarginalCalibration | None:
-        """From the law of draws at this beta to the history."""
+        """The map from the distribution of draws at this beta to that of the history."""
         if self.beta == math.inf or not self.calibrated:
             return None
         if self.linear:
             return MarginalCalibration.from_mixture(*self.coordinates.marginals(self.beta, self.history), self.history)
-        coordinates, rng = self.coordinates, np.random.default_rng(0)  # a stream of its own: the same map each time
+        coordinates, rng = self.coordinates, np.random.default_rng(0)  # a fixed seed gives the same map each time
 
         def draw(windows: Array) -> Array:
             days, flips = coordinates.days[windows].ravel(), self.draw_flips(windows, rng)
             noise = rng.standard_normal((len(days), len(coordinates.outward)))
-            z = coordinates.turned(self.beta, days, noise, flips)
-            return coordinates.day_features(self._with_market_law(z))
+            z = coordinates.draw_days(self.beta, days, noise, flips)
+            return coordinates.day_features(self._calibrate_market(z))
 
         return MarginalCalibration.from_draws(lambda: self._round(draw), self.history)
 
     @cached_property
     def market_calibration(self) -> MarginalCalibration | None:
-        """From the scores of draws in the market to those of the history, since noise makes large ones larger."""
+        """The map from the market scores of draws to those of the history, because noise makes large scores larger."""
         if self.beta == math.inf or not self.calibrated or self.coordinates.market == "none":
             return None
         rng, coordinates = np.random.default_rng(0), self.coordinates
@@ -171,37 +170,37 @@ class WindowEmbedding(LinearEmbedding):
             days, flips = coordinates.days[windows].ravel(), self.draw_flips(windows, rng)
             return (coordinates.scores(self.beta, days, rng.standard_normal(len(days))) * flips)[:, None]
 
-        return MarginalCalibration.from_draws(lambda: self._round(draw), coordinates.each.components[:, :1])
+        return MarginalCalibration.from_draws(lambda: self._round(draw), coordinates.stored_days.components[:, :1])
 
     def _round(self, draw: Callable[[Array], Array]) -> Array:
-        """Days drawn around windows that have all days about equally often, some windows at a time."""
+        """Days drawn around windows that include all days about equally often, in blocks of windows."""
         windows = self.coordinates.round
         size = -(-DAYS_AT_ONCE // self.shape[0])
         return np.concatenate([draw(windows[i : i + size]) for i in range(0, len(windows), size)])
 
     @cached_property
     def recall(self) -> float:
-        """What beta adds to the log odds of the stored signs of the market: β / β_natural − 1, at least 0.
+        """The addition of beta to the log odds of the stored signs of the market: β / β_natural − 1, at least 0.
 
-        Draws at the natural beta are as new as the stored windows are among each other, and have a new market. As beta
-        grows, draws become stored windows, and the market is stored at last.
+        Draws at the natural beta are as new as stored windows are to each other, and have a new path of the market. As
+        beta grows, draws approach stored windows, and so does the market.
         """
         return math.inf if self.beta == math.inf else max(self.beta / self.coordinates.natural_beta - 1, 0.0)
 
-    def _with_market_law(self, z: Array) -> Array:
-        """Coordinates of days (n, c) whose scores in the market have the law of the history."""
+    def _calibrate_market(self, z: Array) -> Array:
+        """Coordinates of days (n, c) whose market scores are mapped to the distribution of the history."""
         if self.market_calibration is None:
             return z
         return np.concatenate([self.market_calibration(z[:, :1]), z[:, 1:]], axis=1)
 
-    def drawn(self, source: Array, noise: Array, flips: Array | float) -> Array:
-        """Windows (n, window, N) around the stored windows `source` (n,), of standard normal noise (n, d).
+    def draw_windows(self, source: Array, noise: Array, flips: Array | float) -> Array:
+        """Windows (n, window, N) around the stored windows `source` (n,), from standard normal noise (n, d).
 
-        Columns are calibrated one by one. That changes what they are together, and so the days are then moved along the
-        market to their scores in it. Days are reversed where `flips` (n · window,) are −1.
+        Columns are calibrated separately, which changes the market, so days are then moved along the market to their
+        scores. Days are reversed if their `flips` (n · window,) are −1.
         """
         coordinates, days = self.coordinates, self.coordinates.days[source].ravel()
-        z = self._with_market_law(coordinates.turned(self.beta, days, noise.reshape(len(days), -1), flips))
+        z = self._calibrate_market(coordinates.draw_days(self.beta, days, noise.reshape(len(days), -1), flips))
         new = coordinates.day_features(z)
         if self.calibration is not None:
             new = self.calibration(new)
@@ -215,17 +214,17 @@ class WindowEmbedding(LinearEmbedding):
     def decode(
         self, coordinates: Array, source: Array, factors: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Windows of coordinates (n, d), and rows (n, d): days are reversed in both where the market has a new sign."""
+        """Windows of coordinates (n, d), and rows (n, d); days whose market has a new sign are reversed in both."""
         rows, flips = coordinates / factors, self.draw_flips(source, rng)
-        reversed_rows = self.with_flips(rows, flips)
+        reversed_rows = self.flip(rows, flips)
         if not self.linear and self.beta < math.inf:
             noise = (rows - self.coordinates.stored[source]) * math.sqrt(self.beta)
-            return self.drawn(source, noise, flips), reversed_rows
-        new = self.coordinates.features(self.with_flips(coordinates, flips)).reshape(len(source), *self.shape)
+            return self.draw_windows(source, noise, flips), reversed_rows
+        new = self.coordinates.features(self.flip(coordinates, flips)).reshape(len(source), *self.shape)
         return new if self.calibration is None else self.calibration(new), reversed_rows
 
     def draw_flips(self, source: Array, rng: np.random.Generator) -> Array | float:
-        """−1 for days of the stored windows `source` (n,) to be reversed, else 1: (n · window,), or 1 for all."""
+        """−1 for days of the stored windows `source` (n,) that are reversed, else 1: (n · window,), or 1 for all."""
         if self.signs is None or self.recall == math.inf:
             return 1.0
         days = self.coordinates.days[source]
@@ -233,8 +232,8 @@ class WindowEmbedding(LinearEmbedding):
         flips[:, list(self.observed_days)] = 1.0
         return flips.ravel()
 
-    def with_flips(self, rows: Array, flips: Array | float) -> Array:
-        """Rows (n, d) with reversed days, where flips (n · window,) are −1."""
+    def flip(self, rows: Array, flips: Array | float) -> Array:
+        """Rows (n, d), with days reversed whose flips (n · window,) are −1."""
         return np.reshape(rows.reshape(-1, len(self.coordinates.outward)) * np.reshape(flips, (-1, 1)), rows.shape)
 
     def observe(self, observation: tuple[Array, Array] | FeatureObservation) -> tuple[LinearObservation, Self]:
@@ -244,14 +243,14 @@ class WindowEmbedding(LinearEmbedding):
         linear = replace(self, linear=True, observed_days=tuple(observed_days.tolist()))
         if linear.calibration is not None:
             columns = positions % self.history.shape[1]
-            values = np.array([linear.calibration.inverse(*one) for one in zip(columns, values, strict=True)])
+            values = np.array([linear.calibration.inverse(*pair) for pair in zip(columns, values, strict=True)])
         return super().observe((positions, values))[0], linear
 
     def around(self, source: Array, rng: np.random.Generator) -> Array:
         """A new window around each of the stored windows `source` (n,): (n, window, N)."""
         signs = rng.spawn(1)[0]
         noise = rng.standard_normal((len(source), self.coordinates.d))
-        return self.drawn(source, noise, self.draw_flips(source, signs))
+        return self.draw_windows(source, noise, self.draw_flips(source, signs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,24 +266,24 @@ class WindowGenerator(HopfieldGenerator):
 
     @property
     def has_known_novelty(self) -> bool:
-        """Whether draws have the novelty of p_beta; those with a new path of the market have more."""
+        """Whether draws have the novelty of p_beta; a new path of the market adds to it."""
         return super().has_known_novelty and self.embedding.signs is None
 
     def predicted_novelty(self) -> float:
-        """The mean novelty of exact draws, 1 − max cos among the rows that count."""
+        """The mean novelty of exact draws, 1 − max cos with rows of positive weight."""
         if self.embedding.signs is None:
             return super().predicted_novelty()
         rng = generator(0, Purpose.RULE)
         z, source, _ = self._exact(min(N_MEASURED, MAX_NUMBERS // self.embedding.coordinates.d), rng)
         rows = z / self.decoder.factors(self.beta)[source]
-        rows = self.decoder.with_flips(rows, self.decoder.draw_flips(source, rng))
+        rows = self.decoder.flip(rows, self.decoder.draw_flips(source, rng))
         return float(cosine_novelty(rows, self.stored_rows).mean())
 
     def log_density(self, features: Array) -> Array:
-        """log density of rows of features (n, p), normalised; of a law without a condition.
+        """Normalized log density of rows of features (n, p), without a condition.
 
-        With a new path of the market, kernels have its signs in the row: where noise is small beside the moves of the
-        market, no others count. Σ_k w_k P(signs | sizes of k) N(row; memory k with these signs, 1/beta).
+        With a new path of the market, this is Σ_k w_k P(signs | sizes of k) N(row; memory k with these signs, 1/beta),
+        where signs are those of the row: if noise is small beside the moves of the market, others have no weight.
         """
         signs, coordinates = self.embedding.signs, self.embedding.coordinates
         if signs is None or self.observation is not None:
@@ -300,14 +299,14 @@ class WindowGenerator(HopfieldGenerator):
 
     def describe(self) -> Description:
         """The length of windows, the temperature and the sampler."""
-        about, coordinates = super().describe(), self.embedding.coordinates
-        summary = f"windows of {coordinates.window} days from {about.summary}"
-        return replace(about, name="windows", summary=summary, resolved={"market": coordinates.market})
+        description, coordinates = super().describe(), self.embedding.coordinates
+        summary = f"windows of {coordinates.window} days from {description.summary}"
+        return replace(description, name="windows", summary=summary, resolved={"market": coordinates.market})
 
 
 @dataclass(frozen=True, eq=False)
 class PathGenerator:
-    """Paths (n, days, N), made of windows that are linked by volatility, or independent without links."""
+    """Paths (n, days, N) of windows that are linked by volatility, or independent without links."""
 
     windows: WindowGenerator
     embedding: WindowEmbedding
@@ -318,8 +317,8 @@ class PathGenerator:
     def fit(cls, windows: WindowGenerator, blocks: Blocks, days: int, link: bool) -> PathGenerator:
         """Paths of this many days, from windows of a history; link: by volatility."""
         if windows.sampler != "exact":
-            found = f"got sampler={windows.sampler!r}"
-            raise ValueError(f"days needs exact draws of windows; {found}. Leave out sampler or days.")
+            got = f"got sampler={windows.sampler!r}"
+            raise ValueError(f"days needs exact draws of windows; {got}. Leave out sampler or days.")
         embedding, weights = windows.embedding.at(windows.beta), windows.source_probabilities()
         links = VolatilityLinks.fit(embedding.history, blocks, weights) if link else None
         return cls(windows, embedding, check_count("days", days), links)
@@ -330,15 +329,15 @@ class PathGenerator:
         return self.days * int(self.embedding.history.shape[1])
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
-        """n paths. Each has random numbers of its own: the first m of n are the m paths that a shorter call gives."""
+        """n paths; the first m of n are those of a call for m."""
         n_windows = -(-self.days // self.embedding.coordinates.window)
         cumulative = np.cumsum(self.windows.source_probabilities())
         which, noise = rng.spawn(2)
         parts, source = [], None
         uniforms = which.random((n, n_windows, 2)).swapaxes(0, 1)
-        for u, own in zip(uniforms, noise.spawn(n_windows), strict=True):
+        for u, stream in zip(uniforms, noise.spawn(n_windows), strict=True):
             source = pick(cumulative, u[:, 0]) if self.links is None or source is None else self.links.draw(source, u)
-            parts.append(self.embedding.around(source, own))
+            parts.append(self.embedding.around(source, stream))
         return Generated(np.concatenate(parts, axis=1)[:, : self.days], None)
 
     def condition(self, observation: object) -> PathGenerator:
@@ -346,6 +345,6 @@ class PathGenerator:
         raise ValueError("conditions hold within one stored window: leave out days.")
 
     def describe(self) -> Description:
-        """The length of paths, and the law of their windows."""
-        about, how = self.windows.describe(), "independent" if self.links is None else "linked by volatility"
-        return replace(about, summary=f"paths of {self.days} days, {how} {about.summary}")
+        """The length of paths, and the description of their windows."""
+        description, how = self.windows.describe(), "independent" if self.links is None else "linked by volatility"
+        return replace(description, summary=f"paths of {self.days} days, {how} {description.summary}")

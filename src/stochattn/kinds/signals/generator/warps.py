@@ -10,11 +10,10 @@ with a Gaussian smoother E, on blurred signals first and on sharper ones later.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from ...._backend.arrays import Array
+from ...smoothing import cubic_weights, gaussian_matrix
 from .normalization import Normalization
 
 GRID = 96
@@ -45,10 +44,10 @@ def register(moving: Array, fixed: Array, n_points: int, normalization: Normaliz
     Normalized signals are normalized again after each step, like the fixed signals.
     """
     g = moving.shape[1]
-    smoother = gaussian(g, max(SMOOTHNESS * g, MIN_WIDTH))
+    smoother = gaussian_matrix(g, max(SMOOTHNESS * g, MIN_WIDTH))
     times, u = np.arange(g), np.zeros(moving.shape[:2])
     for blur, steps in LEVELS:
-        blurred = gaussian(g, blur * g)
+        blurred = gaussian_matrix(g, blur * g)
         seen, wanted = blurred @ moving, blurred @ fixed
         statistics = {} if normalization is None else normalization.statistics(wanted)
         for _ in range(steps):
@@ -98,20 +97,8 @@ def interpolate_cubic(signals: Array, times: Array) -> Array:
     )
     at = np.clip(times, 0, signals.shape[1] - 1) + MARGIN
     left = at.astype(np.intp)
-    x, rows = (at - left)[:, :, None], np.arange(len(signals))[:, None]
-    y = 1 - x
-    weights = y**3 / 6, (4 - 6 * x**2 + 3 * x**3) / 6, (4 - 6 * y**2 + 3 * y**3) / 6, x**3 / 6
+    rows = np.arange(len(signals))[:, None]
     values = np.zeros((len(signals), times.shape[1], signals.shape[2]))
-    for j, weight in enumerate(weights):
+    for j, weight in enumerate(cubic_weights((at - left)[:, :, None])):
         values += weight * coefficients[rows, left + (j - 1)]
     return values
-
-
-@cache
-def gaussian(n: int, width: float) -> Array:
-    """The matrix of Gaussian means over n points with constant ends: (n, n)."""
-    reach = np.arange(-int(4 * width) - 1, n + int(4 * width) + 1)
-    weights = np.exp(-0.5 * np.square((np.arange(n)[:, None] - reach) / width))
-    within = np.zeros((n, n))
-    np.add.at(within.T, np.clip(reach, 0, n - 1), weights.T)
-    return np.asarray(within / within.sum(1, keepdims=True))

@@ -330,12 +330,12 @@ def fit_column(
     if notation is None and date_scale is None and type in (None, *AMOUNTS):
         notation = _notation(present)
     plain = present if notation is None else Cells(name, present.numbers_in(notation), present.rows)
-    if type is None:
-        type, note = (
-            (ColumnType.DATE, note) if date_scale is not None else _infer(plain, distinct, label, source, notation)
-        )
-    else:
+    if type is not None:
         check_type(plain, distinct, type, date_scale, source)
+    elif date_scale is not None:
+        type = ColumnType.DATE
+    else:
+        type, note = _infer(plain, distinct, label, source, notation)
     if type in (ColumnType.ID, ColumnType.CARRIED):
         plain = _without_categories(present) if type == ColumnType.ID else present
         return Column(name, type, plain.dtype, last_number=_last_number(plain)), note
@@ -347,13 +347,15 @@ def fit_column(
         return Column(name, ColumnType.CARRIED, dtype), note
     number_type = plain.dtype if date_scale is None else np.dtype(float)
     ranks = _ranks(numbers, number_type, type, limits, source.place(name), notation or PLAIN)
-    if notation is not None:
-        content = "times" if notation.unit else "numbers"
-        shown = next(iter(notation.labels.values()), None) or example_of(present.objects)
-        note = f": cells such as {shown} are read as {content}, and new ones are written the same way"
-        if notation.labels:
-            note += ". Values beyond the limit are as frequent in new rows as in stored ones"
+    note = note if notation is None else _note_on_notation(notation, present)
     return Column(name, type, dtype, ranks, date_scale, notation=notation), note
+
+
+def _note_on_notation(notation: TextNotation, present: Cells) -> str:
+    content = "times" if notation.unit else "numbers"
+    shown = next(iter(notation.labels.values()), None) or example_of(present.objects)
+    note = f": cells such as {shown} are read as {content}, and new ones are written the same way"
+    return f"{note}. Values beyond the limit are as frequent in new rows as in stored ones" if notation.labels else note
 
 
 def _notation(present: Cells) -> TextNotation | None:
@@ -438,10 +440,8 @@ def _infer_numbers(present: Cells, distinct: int, label: bool) -> tuple[ColumnTy
         return ColumnType.CATEGORY, f" is read as classes; for amounts pass columns={{{name!r}: 'integer'}}"
     if present.dtype.kind == "f" and not long and _are_codes(present.distinct):
         amount = "integer" if are_integers else "numeric"
-        return (
-            ColumnType.CATEGORY,
-            f" has {distinct} values, read as categories; for amounts pass columns={{{name!r}: {amount!r}}}",
-        )
+        remedy = f"for amounts pass columns={{{name!r}: {amount!r}}}"
+        return ColumnType.CATEGORY, f" has {distinct} values, read as categories; {remedy}"
     if not are_integers:
         return ColumnType.NUMERIC, ""
     if have_name_of_ids(name, numbers, distinct):

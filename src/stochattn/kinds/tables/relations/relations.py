@@ -133,26 +133,28 @@ class ColumnFormula:
         body = {"": first, "*": f"{first} * {second}", "/": f"{first} / {second}", "/^2": f"{first} / {second}^2",
                 "-": f"({first} - {second})"}.get(self.operation, f"{self.operation}({first})")  # fmt: skip
         factor = "" if self.factor == 1 else f"{self.factor:.15g} * "
-        shift = f" {'-' if self.shift < 0 else '+'} {abs(self.shift):.15g}{' days' if self.is_dated else ''}" * (
-            self.shift != 0
-        )
-        return f"{self.target} = {factor}{body}{shift}"
+        if self.shift == 0:
+            return f"{self.target} = {factor}{body}"
+        sign, unit = "-" if self.shift < 0 else "+", " days" if self.is_dated else ""
+        return f"{self.target} = {factor}{body} {sign} {abs(self.shift):.15g}{unit}"
 
     @property
     def names(self) -> tuple[str, ...]:
         """All columns of the relation."""
         return (self.target, *self.sources)
 
+    @property
+    def _shift_amount(self) -> float:
+        return self.shift * (SECONDS_PER_DAY if self.is_dated else 1)
+
     def values(self, numbers: Sequence[Array]) -> Array:
         """Amounts (n,) of the target from amounts (n,) of the sources; not finite where the operation is undefined."""
         with np.errstate(all="ignore"):
-            shift = self.shift * (SECONDS_PER_DAY if self.is_dated else 1)
-            return np.asarray(self.factor * OPERATIONS[self.operation](*numbers) + shift)
+            return np.asarray(self.factor * OPERATIONS[self.operation](*numbers) + self._shift_amount)
 
     def source_amount(self, amount: float) -> float:
         """The amount of the only source that gives this amount of the target; an infinite amount for infinite ones."""
-        shift = self.shift * (SECONDS_PER_DAY if self.is_dated else 1)
-        scaled = (amount - shift) / self.factor
+        scaled = (amount - self._shift_amount) / self.factor
         return INVERSES[self.operation](scaled) if math.isfinite(scaled) else scaled
 
     def errors(
