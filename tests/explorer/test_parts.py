@@ -324,7 +324,7 @@ def test_a_level_that_contains_the_sign_between_values_is_chosen_alone():
 def test_stored_items_with_the_same_id_are_told_apart(explorers):
     base = explorers["table"].base
     ids = ("x", *base.codec.ids[1:5], "x", *base.codec.ids[6:])
-    explorer = Explorer(replace(base, codec=replace(base.codec, ids=ids)))
+    explorer = Explorer(replace(base, generator_fit=replace(base.generator_fit, codec=replace(base.codec, ids=ids))))
     assert explorer.names[0] == "x (1)"
     assert explorer.names[5] == "x (6)"
     assert explorer.names[1:5] == ids[1:5]

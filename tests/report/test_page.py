@@ -173,7 +173,7 @@ def test_distances_where_stored_items_are_equal(synth):
 
 def test_unequal_weights_are_a_condition(synth):
     assert not made.evidence(synth).conditioned
-    assert made.evidence(replace(synth, weights=np.arange(1.0, 25.0))).conditioned
+    assert made.evidence(made.change_fit(synth, weights=np.arange(1.0, 25.0))).conditioned
     assert made.evidence(synth.condition({"whole": 40})).conditioned
 
 
@@ -223,9 +223,9 @@ def test_settings_are_those_of_the_summary_or_of_the_call(synth):
 
 
 def test_settings_say_that_weights_are_unequal(synth):
-    weighted = replace(synth, weights=np.linspace(0.5, 1.0, 24))
+    weighted = made.change_fit(synth, weights=np.linspace(0.5, 1.0, 24))
     assert dict(settings(weighted, 3, 5, None, None, None))["Weights"] == "unequal"
-    assert "Weights" not in dict(settings(replace(synth, weights=np.full(24, 3.0)), 3, 5, None, None, None))
+    assert "Weights" not in dict(settings(made.change_fit(synth, weights=np.full(24, 3.0)), 3, 5, None, None, None))
 
 
 def test_long_descriptions_are_cut(synth):
@@ -247,7 +247,7 @@ def test_settings_have_the_given_options_and_the_stored_items_used(synth):
     assert without["Read from"] == "drawn for this report"
     assert without["Stored"] == "24 rows"
     assert dict(settings(synth, 3, 5, None, None, None))["Options"] == "<bdi>beta=5.0</bdi>"
-    some = replace(default.subset(np.arange(12)), resolved=default.describe().resolved)
+    some = default.subset(np.arange(12)).with_resolved(default.describe().resolved)
     chosen = dict(settings(some, 3, 5, None, "new.csv", SUMMARY))
     assert chosen["Settings"] == "as the run that made them chose and recorded them"
     assert chosen["Stored"] == "24 rows, 12 of them used"

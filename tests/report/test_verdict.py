@@ -85,7 +85,7 @@ def test_the_distribution_of_conditioned_draws_is_not_checked():
     assert checks.membership.passed is None
     assert "leaves out the conditions" in checks.membership.finding
     assert not measured(synth, items, quick=True).conditioned
-    assert measured(synth.weight(np.arange(1.0, 25.0)), items, quick=True).conditioned
+    assert measured(made.change_fit(synth, weights=np.arange(1.0, 25.0)), items, quick=True).conditioned
     assert measured(synth.subset(np.arange(12)), items, quick=True).conditioned
 
 

@@ -175,7 +175,7 @@ class KindOptions:
         return cls(tuple(sorted(collected.values(), key=lambda option: option.panel != GENERATOR)))
 
     def select(self, kind: KindDescription, arguments: Mapping[str, Plain], source: Path) -> dict[str, Plain]:
-        """Return the options among the arguments of a command, by field, as plain values; InputError for other kinds."""
+        """Return the options of a kind among the arguments of a command, by field, as plain values."""
         values: dict[str, Plain] = {}
         for option in self.options:
             if option.name in arguments:
@@ -244,21 +244,9 @@ def _convert(annotation: object, string: str) -> object:
     return annotation(string) if isinstance(annotation, type) else string
 
 
-_COMMAND_FLAGS = {
-    "condition": "--condition",
-    "format": "--format",
-    "generator": "--generator",
-    "kind": "--kind",
-    "n": "-n",
-}
-_COMMAND_FLAGS |= {
-    "n_jobs": "--jobs",
-    "out": "-o",
-    "replace": "--replace",
-    "scheduler": "--scheduler",
-    "seed": "--seed",
-}
-_COMMAND_FLAGS |= {"trial": "--trial"}
+_COMMAND_FLAGS = {"n": "-n", "n_jobs": "--jobs", "out": "-o"}
+_COMMAND_FLAGS |= {name: f"--{name}" for name in ("condition", "format", "generator", "kind", "replace", "scheduler")}
+_COMMAND_FLAGS |= {"seed": "--seed", "trial": "--trial"}
 """Options of the commands themselves, by the names of the arguments in Python."""
 _VERBS = r"\b(?:[Pp]ass|[Ll]eave out|[Ll]ower|[Rr]aise) "
 _MAPPING = r"\{'(?P<key>[^']*)': '(?P<type>[^']*)'\}"
