@@ -114,7 +114,7 @@ def test_a_page_begins_with_what_the_user_asked_for(inputs):
     drawn_around = explorer.synthesizer(first).kept
     assert set(explorer.base.codec.stored["group"].iloc[drawn_around]) == {"red"}
     left = replace(first, ratios=((int(drawn_around[0]), 0.0),))
-    asked = code.asked_for(explorer, left)
+    asked = code.record_choices(explorer, left)
     assert len(asked.subset) == 1  # several would be joined by or
     typed = CliRunner().invoke(APP, [*shlex.split(code.command(explorer, left, "-"))[1:]])
     assert typed.exit_code == 0, typed.output

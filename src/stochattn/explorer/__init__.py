@@ -1,4 +1,4 @@
-"""A live page of new items: a slider from recall to generation, conditions, and what comes out of them."""
+"""A live page of new items with a slider from recall to generation and conditions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["in_notebook", "require_panel"]
 
 
 def require_panel() -> None:
-    """InputError if the packages that draw the page are not installed."""
+    """Raise InputError if Panel or Bokeh is not installed."""
     if find_spec("panel") is None or find_spec("bokeh") is None:
         raise InputError("the explorer needs Panel and Bokeh: pip install 'stochattn[explore]'.")
 
 
 def in_notebook(synth: Synthesizer) -> object:
-    """The page as an object that a notebook shows."""
+    """Return the page as an object that a notebook displays."""
     require_panel()
-    from .notebook import shown
+    from .notebook import show
 
-    return shown(synth)
+    return show(synth)

@@ -12,8 +12,8 @@ from .session import Session
 from .state import Explorer
 
 
-def shown(synth: Synthesizer) -> object:
-    """What a notebook shows, with its scripts inside the notebook: nothing is loaded from elsewhere."""
+def show(synth: Synthesizer) -> object:
+    """Return the view of a new page; its scripts are inside the notebook, and nothing is loaded from elsewhere."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

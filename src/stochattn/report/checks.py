@@ -102,7 +102,7 @@ def run_checks(evidence: Evidence) -> Checks:
     )
     no_distances = f"Too few different stored {items} to measure the distance between them."
     near_copies, train_proximity, membership = _check_method(evidence)
-    diversity, parts, whole, coverage = _check_distribution(evidence)
+    diversity, parts, joint, coverage = _check_distribution(evidence)
     marginals, two_sample, tails, relations, training, agreement, within = _check_fidelity(evidence)
     n_copies = round(evidence.copies * len(evidence.rows))
     # A few real items may equal stored items by chance; items that a generator drew have no such excuse.
@@ -121,7 +121,7 @@ def run_checks(evidence: Evidence) -> Checks:
         diversity=diversity,
         parts=parts,
         single_parts=_check_single_parts(evidence),
-        whole=whole,
+        whole=joint,
         kept=_check_kept(evidence),
         recall=_check_recall(evidence),
         coverage=coverage,
@@ -246,7 +246,7 @@ def _check_distribution(evidence: Evidence) -> tuple[Check, Check, Check, Check]
         for comparison in (evidence.comparison, evidence.resampled)
     )
     ideal = math.nan if of_new.ideal is None else of_new.ideal
-    whole = (
+    joint = (
         f"{key.claim}: {key.name} {number(of_new.value, 2)}, ideally {number(ideal, 2)}; for stored "
         f"{items} drawn again it is {number(of_resampled.value, 2)} (at most {key.slack} worse)."
     )
@@ -262,7 +262,7 @@ def _check_distribution(evidence: Evidence) -> tuple[Check, Check, Check, Check]
         complete = f"Each of {len(evidence.modes)} {evidence.mode_name} has at least half of its share."
         finding = f"Fewer than half as many as among the stored: {describe_modes(rare)}."
         coverage = _check(len(rare) - 0.5, finding if rare else complete, "", _explain_change(evidence))
-    whole_check = check(excess, whole, f"{key.claim}:")
+    whole_check = check(excess, joint, f"{key.claim}:")
     if evidence.separate_parts:  # items are independent of each other, and quick to compare
         whole_check = _allow_chance(evidence, key.name, whole_check)
     return (
