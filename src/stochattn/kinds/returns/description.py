@@ -68,26 +68,26 @@ class ReturnsDescription(KindDescription):
     def recognizes(self, path: Path) -> bool:
         """A table of dates and numbers, or one in long format."""
         from ..delimited.reading import first_texts, numbers_beside_dates
-        from .recognition import are_long
+        from .recognition import is_long
 
         numbers = numbers_beside_dates(path)
-        return (len(numbers) > 1 and all(numbers)) or are_long(first_texts(path))
+        return (len(numbers) > 1 and all(numbers)) or is_long(first_texts(path))
 
     def accepts(self, data: object) -> bool:
         """A data frame in long format, or one of numbers beside dates, which in pandas are the index."""
         from ..delimited.reading import MAX_LINES, are_dates
         from ..native import first_rows, is_other_frame
-        from .recognition import are_long, with_index
+        from .recognition import is_long, restore_index
 
         frame = first_rows(data, MAX_LINES)
         if frame is None:
             return False
-        table = with_index(frame)
+        table = restore_index(frame)
         others = table.select_dtypes(exclude="number")
         has_dates = others.shape[1] == 1 < table.shape[1] and (
             frame.index.nlevels == 1 if table is not frame else is_other_frame(data) and are_dates(others.iloc[:, 0])
         )
-        return are_long(table) or has_dates
+        return is_long(table) or has_dates
 
 
 DESCRIPTION = ReturnsDescription()

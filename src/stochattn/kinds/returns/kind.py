@@ -35,9 +35,8 @@ from ..generator import Generator
 from .codec import Key, ReturnsCodec
 from .description import ReturnsDescription, ReturnsOptions, WindowOptions
 from .generator.coordinates import Blocks
-from .generator.market import MARKETS
-from .generator.windows import MARGINALS, MARKET_PATHS, PathGenerator, WindowEmbedding, WindowGenerator
-from .reading import FILLS, VALUES, History, convert_frame, is_long, read_history, restore_index
+from .generator.windows import PathGenerator, WindowEmbedding, WindowGenerator
+from .reading import History, convert_frame, read_history
 from .writing import (
     SIMILARITIES,
     ScenarioArrayWriter,
@@ -89,26 +88,22 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
 
     alternatives = ("gaussian",)
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")), Format("npy", (".npy",)), ZARR)
-    key_measure = KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost")
-    recall_measures = RecallMeasures(SIMILARITIES, "The market takes new paths", "the market follows stored scenarios")
-    style = (files(__package__) / "style.css").read_text("utf-8")
-    gallery, controls = staticmethod(scenario_gallery), staticmethod(scenario_controls)
-
-    def recognises(self, path: Path) -> bool:
-        numbers = numbers_beside_dates(path)
-        return (len(numbers) > 1 and all(numbers)) or is_long(first_texts(path))
-
-    def accepts(self, data: object) -> bool:
-        """A data frame in long format, or one of numbers beside dates, which in pandas are the index."""
-        frame = first_rows(data, MAX_LINES)
-        if frame is None:
-            return False
-        table = restore_index(frame)
-        others = table.select_dtypes(exclude="number")
-        has_dates = others.shape[1] == 1 < table.shape[1] and (
-            frame.index.nlevels == 1 if table is not frame else is_other_frame(data) and are_dates(others.iloc[:, 0])
-        )
-        return is_long(table) or has_dates
+    measures = Measures(
+        key=KeyMeasure("correlation error", 0.3, "Tickers move together", "correlations between tickers are lost"),
+        recall=RecallMeasures(
+            SIMILARITIES,
+            "The market takes new paths",
+            "the market follows stored scenarios",
+            "The generator “windows” draws new paths of the market with market_path='new', its default.",
+        ),
+        compare=_compare,
+        comparable=_days,
+        named_parts=_ticker_of_each_return,
+        non_overlapping=_non_overlapping,
+    )
+    display = Display(
+        scenario_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=scenario_controls
+    )
 
     def read(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
         return _codec(read_history(path, options.values, options.fill, options.sheet), str(path), options)

@@ -15,24 +15,18 @@ from ..delimited.reading import read_texts
 from ..native import is_other_frame, pandas_frame
 from ..options import listed, with_count
 from .description import FILLS, VALUES
-from .recognition import FORMATS, TICKER_NAMES, VALUE_NAMES, column_named, date_column, with_index
+from .recognition import (
+    FORMATS,
+    TICKER_NAMES,
+    VALUE_NAMES,
+    find_column,
+    find_date_column,
+    restore_index,
+)
 
-VALUES = ("auto", "prices", "returns")
-FILLS = ("none", "previous")
 MIN_NEGATIVE = 0.05  # values are returns, and not prices, if a larger share of them is negative
 LARGE_RETURN = 0.2  # returns are probably in percent if their median size is larger
 PERCENT = r"\s*[-+]?(?:\d+\.?\d*|\.\d+)\s*%\s*"
-TICKER_NAMES = ("ticker", "tickers", "symbol", "symbols", "tic", "asset", "security", "instrument", "isin", "stock")
-VALUE_NAMES = ("adjclose", "adjustedclose", "adjusted", "close", "closingprice", "price", "logreturn", "return", "ret")
-"""Columns of a table in long format, ignoring case and signs; the first of several columns of values is used."""
-FORMATS = {  # formats of dates: an example, its pattern, and the formats for pandas
-    "2024-12-31": (r"\d{4}-\d{1,2}-\d{1,2}(?:[T ].*)?", ("ISO8601",)),
-    "2024/12/31": (r"\d{4}/\d{1,2}/\d{1,2}", ("%Y/%m/%d",)),
-    "31.12.2024": (r"\d{1,2}\.\d{1,2}\.\d{4}", ("%d.%m.%Y",)),
-    "12/31/2024": (r"\d{1,2}/\d{1,2}/\d{4}", ("%m/%d/%Y", "%d/%m/%Y")),
-    "31-Dec-2024": (r"\d{1,2}-[A-Za-z]{3}-\d{4}", ("%d-%b-%Y",)),
-    "20241231": (r"(?:19|20)\d{6}", ("%Y%m%d",)),
-}
 
 
 class History(NamedTuple):
@@ -75,17 +69,6 @@ def convert_frame(frame: object, values: str = "auto", fill: str = "none") -> Hi
     return _make_history(table, "the data frame", values, fill, (), percent)
 
 
-def restore_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """A data frame whose index is a column if it has dates, or several columns if it has levels."""
-    index = frame.index
-    if isinstance(index, pd.MultiIndex):
-        return frame.reset_index() if not {*index.names} & {*frame.columns} else frame
-    if isinstance(index, pd.PeriodIndex):
-        return restore_index(frame.set_axis(index.to_timestamp()))
-    is_dated = index.dtype.kind == "M" or (index.dtype.kind == "O" and _look_like_dates(index, False))
-    return frame.reset_index(names="date") if is_dated else frame
-
-
 def _make_history(
     table: pd.DataFrame, source: str, values: str, fill: str, read_notes: tuple[str, ...], percent: list[str]
 ) -> History:
@@ -122,39 +105,18 @@ def _make_history(
     return History(np.diff(np.log(matrix), axis=0), tickers, end_days, matrix[-1].copy(), tuple(notes))
 
 
-def is_long(columns: pd.DataFrame) -> bool:
-    """Whether columns have the names of long format (date, ticker, value), and a day or a ticker repeats."""
-    columns = columns.set_axis([str(name) for name in columns.columns], axis=1)
-    date, ticker, value = (
-        _find_date_column(columns),
-        _find_column(columns, TICKER_NAMES),
-        _find_column(columns, VALUE_NAMES),
-    )
-    if date is None or ticker is None or value is None:
-        return False
-    numbers = columns[value].map(lambda cell: str(cell).strip().strip("%$€ ").replace(",", "."))
-    is_number = pd.to_numeric(numbers, errors="coerce").notna().mean() > 0.5
-    return bool(is_number and (columns[date].duplicated().any() or columns[ticker].duplicated().any()))
-
-
-def _find_column(table: pd.DataFrame, names: Sequence[str]) -> str | None:
-    """The column with the first of these names, ignoring case, spaces and signs."""
-    plain = {re.sub(r"[\W_]", "", column.lower()): column for column in reversed(table.columns)}
-    return next((plain[name] for name in names if name in plain), None)
-
-
 def _pivot(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:
     """A table with a column per ticker from one with a row per day and ticker, and a note; other tables unchanged."""
-    date = _find_date_column(table)
+    date = find_date_column(table)
     if date is None or not table[date].duplicated().any():
         return table, []
     numbers = table.drop(columns=date).apply(pd.to_numeric, errors="coerce")
     strings = [name for name in numbers if not numbers[name].notna().any()]
-    ticker = _find_column(table.drop(columns=date), TICKER_NAMES) or (strings[0] if len(strings) == 1 else None)
+    ticker = find_column(table.drop(columns=date), TICKER_NAMES) or (strings[0] if len(strings) == 1 else None)
     if ticker is None:
         return table, []
     columns = [name for name in numbers if name != ticker and numbers[name].notna().any()]
-    value = _find_column(table[columns], VALUE_NAMES) or (columns[0] if len(columns) == 1 else None)
+    value = find_column(table[columns], VALUE_NAMES) or (columns[0] if len(columns) == 1 else None)
     if value is None:
         columns_text = (
             f"the columns of numbers are {listed(columns, 5)}" if columns else "there is no column of numbers"
@@ -186,7 +148,7 @@ def _pivot(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:
 
 def _sort_days(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, Array | None, list[str]]:
     """The columns of tickers with sorted days, the dates (T,) if there are any, and notes."""
-    column = _find_date_column(table)
+    column = find_date_column(table)
     if column is None:
         return *_drop_row_numbers(table, source), ["there are no dates: rows were read as consecutive days."]
     dates, notes = _parse_dates(table[column], source)
@@ -220,21 +182,6 @@ def _drop_row_numbers(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, N
     first = numbers.iloc[:, 0].to_numpy(dtype=np.float64)
     has_row_numbers = len(numbers.columns) > 1 and first[0] in (0, 1) and bool((np.diff(first) == 1).all())
     return (table.iloc[:, 1:] if has_row_numbers else table), None
-
-
-def _find_date_column(table: pd.DataFrame) -> str | None:
-    """The first column whose first values mostly look like dates; those such as 20241231 only in the first column."""
-    for i, column in enumerate(table.columns):
-        if table[column].dtype.kind == "M" or _look_like_dates(table[column], first=i == 0):
-            return str(column)
-    return None
-
-
-def _look_like_dates(values: pd.Series | pd.Index, first: bool) -> bool:
-    """Whether most of the first values look like dates; those such as 20241231 only in the first column."""
-    strings = pd.Series(values).dropna().head(20).astype(str).str.strip()
-    patterns = [pattern for example, (pattern, _) in FORMATS.items() if first or example != "20241231"]
-    return len(strings) > 0 and float(strings.str.fullmatch("|".join(patterns)).mean()) > 0.5
 
 
 def _parse_dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:

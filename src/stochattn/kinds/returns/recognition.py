@@ -9,8 +9,8 @@ from .. import lazy_pandas as pd
 
 TICKER_NAMES = ("ticker", "tickers", "symbol", "symbols", "tic", "asset", "security", "instrument", "isin", "stock")
 VALUE_NAMES = ("adjclose", "adjustedclose", "adjusted", "close", "closingprice", "price", "logreturn", "return", "ret")
-"""Columns of a table in long format, without regard to case and signs; of several values, the first in this order."""
-FORMATS = {  # ways to write a date: an example, its pattern, and the formats that pandas may read it by
+"""Columns of a table in long format, ignoring case and signs; the first of several columns of values is used."""
+FORMATS = {  # formats of dates: an example, its pattern, and the formats for pandas
     "2024-12-31": (r"\d{4}-\d{1,2}-\d{1,2}(?:[T ].*)?", ("ISO8601",)),
     "2024/12/31": (r"\d{4}/\d{1,2}/\d{1,2}", ("%Y/%m/%d",)),
     "31.12.2024": (r"\d{1,2}\.\d{1,2}\.\d{4}", ("%d.%m.%Y",)),
@@ -20,21 +20,25 @@ FORMATS = {  # ways to write a date: an example, its pattern, and the formats th
 }
 
 
-def with_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """A data frame whose index is a column where it holds dates, or several where it has levels; else as it is."""
+def restore_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """A data frame whose index is a column if it has dates, or several columns if it has levels."""
     index = frame.index
     if isinstance(index, pd.MultiIndex):
         return frame.reset_index() if not {*index.names} & {*frame.columns} else frame
     if isinstance(index, pd.PeriodIndex):
-        return with_index(frame.set_axis(index.to_timestamp()))
+        return restore_index(frame.set_axis(index.to_timestamp()))
     is_dated = index.dtype.kind == "M" or (index.dtype.kind == "O" and look_like_dates(index, False))
     return frame.reset_index(names="date") if is_dated else frame
 
 
-def are_long(columns: pd.DataFrame) -> bool:
-    """Whether columns are named as those of long format, a date, a ticker and a value, and a day or ticker repeats."""
+def is_long(columns: pd.DataFrame) -> bool:
+    """Whether columns have the names of long format (date, ticker, value), and a day or a ticker repeats."""
     columns = columns.set_axis([str(name) for name in columns.columns], axis=1)
-    date, ticker, value = date_column(columns), column_named(columns, TICKER_NAMES), column_named(columns, VALUE_NAMES)
+    date, ticker, value = (
+        find_date_column(columns),
+        find_column(columns, TICKER_NAMES),
+        find_column(columns, VALUE_NAMES),
+    )
     if date is None or ticker is None or value is None:
         return False
     numbers = columns[value].map(lambda cell: str(cell).strip().strip("%$€ ").replace(",", "."))
@@ -42,14 +46,14 @@ def are_long(columns: pd.DataFrame) -> bool:
     return bool(is_number and (columns[date].duplicated().any() or columns[ticker].duplicated().any()))
 
 
-def column_named(table: pd.DataFrame, names: Sequence[str]) -> str | None:
-    """The column with the first of these names, without regard to case, spaces and signs."""
+def find_column(table: pd.DataFrame, names: Sequence[str]) -> str | None:
+    """The column with the first of these names, ignoring case, spaces and signs."""
     plain = {re.sub(r"[\W_]", "", column.lower()): column for column in reversed(table.columns)}
     return next((plain[name] for name in names if name in plain), None)
 
 
-def date_column(table: pd.DataFrame) -> str | None:
-    """The first column whose first values mostly look like dates; numbers such as 20241231 do in column 1 only."""
+def find_date_column(table: pd.DataFrame) -> str | None:
+    """The first column whose first values mostly look like dates; those such as 20241231 only in the first column."""
     for i, column in enumerate(table.columns):
         if table[column].dtype.kind == "M" or look_like_dates(table[column], first=i == 0):
             return str(column)
@@ -57,7 +61,7 @@ def date_column(table: pd.DataFrame) -> str | None:
 
 
 def look_like_dates(values: pd.Series | pd.Index, first: bool) -> bool:
-    """Whether most of the first values are dates by their looks; as 20241231 only in the first column."""
-    texts = pd.Series(values).dropna().head(20).astype(str).str.strip()
+    """Whether most of the first values look like dates; those such as 20241231 only in the first column."""
+    strings = pd.Series(values).dropna().head(20).astype(str).str.strip()
     patterns = [pattern for example, (pattern, _) in FORMATS.items() if first or example != "20241231"]
-    return len(texts) > 0 and float(texts.str.fullmatch("|".join(patterns)).mean()) > 0.5
+    return len(strings) > 0 and float(strings.str.fullmatch("|".join(patterns)).mean()) > 0.5
