@@ -177,7 +177,7 @@ def test_a_report_does_not_search_again_for_the_settings_of_a_summary(inputs, tm
     monkeypatch.setattr(covariance, "_search", lambda rows: searched.append(len(rows)) or search(rows))
     works("report", inputs["table"], new)
     assert searched == [read_summary(new).stored // 2] * 5  # of the halves, which are fitted afresh
-    assert "as the run that made them chose and recorded them" in new.with_suffix(".html").read_text()
+    assert "as recorded by the run that made them" in new.with_suffix(".html").read_text()
 
 
 def test_a_summary_names_the_generator_that_drew_under_conditions(inputs, tmp_path):

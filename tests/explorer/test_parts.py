@@ -162,7 +162,7 @@ def test_changes_of_the_first_form(explorer):
     assert after(id="seed", value=9).seed == 9
     assert after(id="new-seed").seed >= 0
     assert len({after(id="new-seed").seed for _ in range(5)}) > 1
-    with pytest.raises(InputError, match=r"n must be a whole number; got 2\.5"):
+    with pytest.raises(InputError, match=r"n must be an integer; got 2\.5"):
         after(id="n", value=2.5)
     with pytest.raises(InputError, match="seed must be a number"):
         after(id="seed", value=None)
@@ -246,7 +246,7 @@ def test_attention_weights_of_a_stored_item_are_on_itself(explorer):
     hopfield = explorer.hopfield(replace(explorer.first_settings, knob=explorer_beta(explorer)))
     codec = explorer.base.codec
     features = codec.features(codec.stored)
-    found = chain.attention(hopfield, features[4], most=len(features))
+    found = chain.attention(hopfield, features[4], n=len(features))
     assert found.weights.sum() == pytest.approx(1.0)
     assert (np.diff(found.weights) <= 0).all()
     row = np.asarray(hopfield.embed(features[4:5]))[0]
@@ -330,7 +330,7 @@ def test_stored_items_with_the_same_id_are_told_apart(explorers):
     assert explorer.names[1:5] == ids[1:5]
     stored = condition_fields(explorer, ())[-1]
     assert stored["ids"] == list(explorer.names)
-    assert stored["hint"] == "Those with the same id are chosen together."
+    assert stored["hint"] == "Examples with the same id are chosen together."
     assert condition_fields(explorers["table"], ())[-1]["hint"] == ""
     shown = MapPlot(explorer.names)
     shown.show_stored(explorer.item_map)

@@ -69,7 +69,7 @@ def _describe_origin(request: Request, synth: Synthesizer) -> Origin:
     from ..explorer.state import Origin
 
     kind = request.kind
-    values = request.options.values(kind, request.asked.options)
+    values = request.options.convert(kind, request.asked.options)
     reading = {name: value for name, value in values.items() if name in option_fields(kind.codec_options)}
 
     def command(asked: Asked, generator: str, n: int, seed: int, out: str) -> str:

@@ -73,7 +73,8 @@ class Request:
         values = options.select(source_kind, arguments, source)
         asked = Asked(values, **{name: tuple(strings or ()) for name, strings in selections.items()})
         has_trial = trial is not False and generator in (None, AUTO)
-        return cls(options, source, source_kind, generator or AUTO, asked, kind_name is None, has_trial)
+        name = AUTO if generator is None else generator
+        return cls(options, source, source_kind, name, asked, kind_name is None, has_trial)
 
     def synthesizer(self, n_jobs: int | None = None) -> Synthesizer:
         """Read the input, and apply the conditions, the subset and the weights; n_jobs as in `fit`."""

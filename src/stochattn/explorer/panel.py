@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Return the result of work in a daemon thread, which ends with the program; asyncio.to_thread waits for its work."""
+    """Return the result of work in a daemon thread, which ends with the program, unlike asyncio.to_thread."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

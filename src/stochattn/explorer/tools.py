@@ -118,7 +118,7 @@ def record_choices(explorer: Explorer, settings: PageSettings) -> Asked | None:
     reading = {name: value for name, value in asked.options.items() if name in option_fields(kind.codec_options)}
     options: dict[str, Plain] = {**reading}
     for name, value in explorer.options(settings).items():  # the command line reads a tuple as one string
-        options[name] = ":".join(map(str, value)) if isinstance(value, tuple) else value  # type: ignore[assignment]
+        options[name] = ":".join(map(str, value)) if isinstance(value, tuple) else value
     weights, subset, weight = explorer.weigh(settings).weights, asked.subset, asked.weight
     ids, ratios = explorer.base.codec.ids, dict(settings.ratios)
     if 0 in ratios.values():
