@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.util import find_spec
 
 from ..kinds.options import InputError
@@ -19,6 +20,17 @@ def require_panel() -> None:
 def in_notebook(synth: Synthesizer) -> object:
     """Return the page as an object that a notebook displays."""
     require_panel()
-    from .notebook import show
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        remedy = "Call it in a notebook, or run `stochattn explore FILE` in a terminal"
+        raise InputError(f"explore shows a page in a notebook, and this is not a notebook. {remedy}.") from None
+    import panel as pn
 
-    return show(synth)
+    from .session import Session
+    from .state import Explorer
+
+    pn.extension(inline=True)  # scripts are inside the notebook, and nothing is loaded from elsewhere
+    session = Session(Explorer(synth))
+    session.begin()
+    return session.view()

@@ -236,9 +236,12 @@ def condition_state(page: Page, controls: Sequence[Control], selected: int) -> d
     }
 
 
-def selected_field(items: str) -> Field:
-    """Return the field of the stored item that is selected on the map, which changes its weight."""
-    return {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {items}"}
+def selected_fields(items: str) -> list[Field]:
+    """Return the fields of the stored item that is selected on the map, which change its weight."""
+    return [
+        {"type": "section", "id": "map", "label": "", "plain": True},
+        {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {items}"},
+    ]
 
 
 def selected_state(settings: PageSettings, names: Sequence[str], selected: int) -> Field:

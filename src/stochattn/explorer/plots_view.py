@@ -8,7 +8,7 @@ from functools import partial
 import panel as pn
 
 from ..kinds.hopfield import HopfieldGenerator
-from .fields import Field, Mark, Message, Slider, explain_missing_knob, knob_value, selected_field
+from .fields import Field, Mark, Message, Slider, explain_missing_knob, knob_value, selected_fields
 from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style, start
 from .plots import (
     ALGORITHMS,
@@ -65,7 +65,7 @@ class Plots:
         self.bars = pn.pane.HTML(attention_bars(None, ()), stylesheets=styles, min_height=HEIGHT, **WIDE)
         self.frame = Gallery(label="State of the chain", stylesheets=styles, visible=False, **WIDE)
         self.player = Form(self._on_message, label="Chain", fields=_player_fields(), **WIDE)
-        self.selected = Form(on_weigh, label="Selected", fields=_selected_fields(kind.items), **WIDE)
+        self.selected = Form(on_weigh, label="Selected", fields=selected_fields(kind.items), **WIDE)
         self._walk: tuple[HopfieldGenerator, Walk] | None = None
         self._drawn: Drawn | None = None
         self._curve_key: tuple[str, tuple[tuple[int, float], ...]] | None = None
@@ -205,10 +205,6 @@ def _card(*children: object) -> pn.Row:
 
 def _head(title: str, note: str) -> pn.pane.HTML:
     return pn.pane.HTML(heading(title, note), stylesheets=[asset("theme.css"), asset("cards.css")], **WIDE)
-
-
-def _selected_fields(items: str) -> list[Field]:
-    return [{"type": "section", "id": "map", "label": "", "plain": True}, selected_field(items)]
 
 
 def _player_fields() -> list[Field]:

@@ -101,9 +101,6 @@ def run_checks(evidence: Evidence) -> Checks:
         f"their nearest neighbor (at most {share(MAX_TOO_FAR)})."
     )
     no_distances = f"Too few different stored {items} to measure the distance between them."
-    near_copies, train_proximity, membership = _check_method(evidence)
-    diversity, parts, joint, coverage = _check_distribution(evidence)
-    marginals, two_sample, tails, relations, training, agreement, within = _check_fidelity(evidence)
     n_copies = round(evidence.copies * len(evidence.rows))
     # A few real items may equal stored items by chance; items that a generator drew have no such excuse.
     is_chance = not evidence.method_known and (
@@ -116,23 +113,12 @@ def run_checks(evidence: Evidence) -> Checks:
         repeats=_check_repeats(evidence),
         near=_allow_chance(evidence, NEARNESS, _check(MIN_DISTANCE_RATIO - ratio, near, no_distances)),
         far=_check(evidence.too_far - MAX_TOO_FAR, far, f"Too few stored {items} to tell which distances are large."),
-        near_copies=near_copies,
-        train_proximity=train_proximity,
-        diversity=diversity,
-        parts=parts,
         single_parts=_check_single_parts(evidence),
-        whole=joint,
         kept=_check_kept(evidence),
         recall=_check_recall(evidence),
-        coverage=coverage,
-        marginals=marginals,
-        two_sample=two_sample,
-        tails=tails,
-        relations=relations,
-        training=training,
-        agreement=agreement,
-        within=within,
-        membership=membership,
+        **_check_method(evidence),
+        **_check_distribution(evidence),
+        **_check_fidelity(evidence),
     )
 
 
@@ -196,8 +182,8 @@ def _allow_chance(evidence: Evidence, name: str, check: Check) -> Check:
     return Check(True, check.finding + chance)
 
 
-def _check_method(evidence: Evidence) -> tuple[Check, Check, Check]:
-    """Near-copies, train proximity and membership inference, which judge how the items were made."""
+def _check_method(evidence: Evidence) -> dict[str, Check]:
+    """Check near-copies, train proximity and membership inference, which judge how the items were made."""
     half, item, items = evidence.split_half, evidence.synth.kind.item, evidence.synth.kind.items
     # These checks say nothing about items that were made in another way.
     why = "this validation leaves out the conditions" if evidence.synth.conditions else ""
@@ -216,20 +202,16 @@ def _check_method(evidence: Evidence) -> tuple[Check, Check, Check]:
         f"{number(half.membership_auc, 2)} (0.5 is chance; at most {MAX_MEMBERSHIP_AUC} plus one standard error)."
     )
     error = half.membership_auc_std / len(half.splits) ** 0.5 if len(half.splits) > 1 else 0.0
+    excess = half.membership_auc - error - MAX_MEMBERSHIP_AUC
     no_splits = f"There is no held-out validation: {half.reason}."
-    return (
-        _check(half.near_copies - MAX_NEAR_COPIES, near_copies, no_splits, why),
-        _check(half.train_proximity - MAX_TRAIN_PROXIMITY, proximity, "", why),
-        _check(
-            half.membership_auc - error - MAX_MEMBERSHIP_AUC,
-            membership,
-            f"Membership inference was not tested: {half.reason}.",
-            why,
-        ),
-    )
+    return {
+        "near_copies": _check(half.near_copies - MAX_NEAR_COPIES, near_copies, no_splits, why),
+        "train_proximity": _check(half.train_proximity - MAX_TRAIN_PROXIMITY, proximity, "", why),
+        "membership": _check(excess, membership, f"Membership inference was not tested: {half.reason}.", why),
+    }
 
 
-def _check_distribution(evidence: Evidence) -> tuple[Check, Check, Check, Check]:
+def _check_distribution(evidence: Evidence) -> dict[str, Check]:
     """Check diversity, the parts, the whole, and the shares of classes or clusters, which need many items."""
     kind, key, items = evidence.synth.kind, evidence.synth.kind.measures.key, evidence.synth.kind.items
     ratio = evidence.diversity / evidence.stored_diversity if evidence.stored_diversity > 0 else math.nan
@@ -265,12 +247,12 @@ def _check_distribution(evidence: Evidence) -> tuple[Check, Check, Check, Check]
     whole_check = check(excess, joint, f"{key.claim}:")
     if evidence.separate_parts:  # items are independent of each other, and quick to compare
         whole_check = _allow_chance(evidence, key.name, whole_check)
-    return (
-        check(MIN_RELATIVE_DIVERSITY - ratio, f"Their diversity is {limit}.", "Diversity is"),
-        _allow_chance(evidence, PARTS, check(new - max_distance, parts, f"{subject} is")),
-        whole_check,
-        coverage,
-    )
+    return {
+        "diversity": check(MIN_RELATIVE_DIVERSITY - ratio, f"Their diversity is {limit}.", "Diversity is"),
+        "parts": _allow_chance(evidence, PARTS, check(new - max_distance, parts, f"{subject} is")),
+        "whole": whole_check,
+        "coverage": coverage,
+    }
 
 
 def describe_modes(rare: Sequence[Mode]) -> str:
@@ -338,49 +320,38 @@ def _check_marginals(evidence: Evidence, fidelities: Sequence[Fidelity]) -> Chec
     return _allow_chance(evidence, PARTS, _check(new - error - MAX_PART_RATIO * stored, finding))
 
 
-def _check_fidelity(evidence: Evidence) -> tuple[Check, ...]:
+def _check_fidelity(evidence: Evidence) -> dict[str, Check]:
     """Check two-sample accuracy, relations between parts, and classes against halves of the stored items."""
     items = evidence.synth.kind.items
     fidelities = _list_fidelities(evidence)
     held_out, fitted = f"held-out {items}", f"the fitted {items}"
-    percent = {
+    findings = {
         TWO_SAMPLE: f"A classifier distinguishes new from {held_out} in {{}} of cases, and {fitted} from them in {{}} "
         "(ideally 50 %; at most {} plus one standard error).",
         TRAINING: f"Trained on new {items}, a classifier names the class of {held_out} in {{}} of cases; trained on "
         f"{fitted}, in {{}} (at least {{}} minus one standard error).",
         AGREEMENT: f"Trained on {held_out}, it agrees with the class of new {items} in {{}} of cases, and with that of "
         f"{fitted} in {{}} (at least {{}} minus one standard error).",
-    }
-    checks = {}
-    for name, finding in percent.items():
-        judgment = judge_score(fidelities, name, MAX_DISTINGUISHED if name == TWO_SAMPLE else 0.5)
-        checks[name] = _check_judgment(judgment, finding, share)
-    if checks[TWO_SAMPLE].passed is None:
-        checks[TWO_SAMPLE] = Check(
-            None,
-            f"Whether new {items} can be distinguished from {held_out} is not known: there is no held-out validation.",
-        )
-    decimals = {
         WITHIN: f"Within a class, the distribution of each feature differs from that of {held_out} by {{}} standard "
         f"deviations, and for {fitted} by {{}} (at most {{}} plus one standard error).",
         TAILS: f"The tails of each feature differ from those of {held_out} by a factor of {{}}, and for {fitted} "
         "by {} (ideally 1; at most {}, within one standard error).",
     }
-    formats: dict[str, Callable[[float], str]] = {
-        WITHIN: partial(number, digits=2),
-        TAILS: lambda value: number(math.exp(value), 3),
+    formats = {WITHIN: _format_decimal, TAILS: _format_factor}
+    checks = {}
+    for name, finding in findings.items():
+        judgment = judge_score(fidelities, name, MAX_DISTINGUISHED if name == TWO_SAMPLE else 0.5)
+        checks[name] = _check_judgment(judgment, finding, formats.get(name, share))
+    unknown = f"Whether new {items} can be distinguished from {held_out} is not known: there is no held-out validation."
+    return {
+        "marginals": _check_marginals(evidence, fidelities),
+        "two_sample": Check(None, unknown) if checks[TWO_SAMPLE].passed is None else checks[TWO_SAMPLE],
+        "tails": _allow_chance(evidence, TAILS, checks[TAILS]),
+        "relations": _allow_chance(evidence, RELATIONS, _check_relations(evidence, fidelities)),
+        "training": _allow_chance(evidence, TRAINING, checks[TRAINING]),
+        "agreement": checks[AGREEMENT],
+        "within": checks[WITHIN],
     }
-    for name, finding in decimals.items():
-        checks[name] = _check_judgment(judge_score(fidelities, name), finding, formats[name])
-    return (
-        _check_marginals(evidence, fidelities),
-        checks[TWO_SAMPLE],
-        _allow_chance(evidence, TAILS, checks[TAILS]),
-        _allow_chance(evidence, RELATIONS, _check_relations(evidence, fidelities)),
-        _allow_chance(evidence, TRAINING, checks[TRAINING]),
-        checks[AGREEMENT],
-        checks[WITHIN],
-    )
 
 
 def _format_decimal(value: float) -> str:
