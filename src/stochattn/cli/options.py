@@ -95,12 +95,12 @@ class KindOption:
     @property
     def help(self) -> str:
         """What the option does, by kind of data if this differs; then defaults in brackets are left out."""
-        texts = {kind: field.about.text for kind, field in self.fields.items()}
-        if len(set(texts.values())) > 1:
-            texts = {kind: re.sub(r" \[[^\]]*\]$", "", text) for kind, text in texts.items()}
-        if len(set(texts.values())) > 1:
-            return " ".join(f"For {kind} data: {text}" for kind, text in texts.items())
-        return next(iter(texts.values()))
+        helps = {kind: field.about.text for kind, field in self.fields.items()}
+        if len(set(helps.values())) > 1:
+            helps = {kind: re.sub(r" \[[^\]]*\]$", "", text) for kind, text in helps.items()}
+        if len(set(helps.values())) > 1:
+            return " ".join(f"For {kind} data: {text}" for kind, text in helps.items())
+        return next(iter(helps.values()))
 
     @property
     def parameter(self) -> Parameter:

@@ -36,7 +36,7 @@ class HeldOutMetrics(NamedTuple):
     train_proximity: float  # share of new rows nearer to the stored rows than to as many held-out rows; 1 for copies
     novelty_ratio: float  # median distance from new rows to the stored rows, divided by that of held-out rows
     near_copies: float  # share of new rows nearer to a stored row than 99 % of the held-out rows without a copy
-    nn_accuracy_real: float  # leave-one-out accuracy of a nearest-neighbour classifier, on held-out rows
+    nn_accuracy_real: float  # leave-one-out accuracy of a nearest-neighbor classifier, on held-out rows
     nn_accuracy_new: float  # the same on new rows
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from concurrent.futures import Future
 from importlib.resources import files
 from typing import TypeVar
 
@@ -24,27 +24,17 @@ T = TypeVar("T")
 
 async def in_thread(work: Callable[[], T]) -> T:
     """Return the result of work in a daemon thread, which ends with the program, unlike asyncio.to_thread."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def report(method: str, value: object) -> None:
-        def deliver() -> None:
-            if not future.done():
-                getattr(future, method)(value)
-
-        with suppress(RuntimeError):  # the loop is closed, and nothing waits for the result
-            loop.call_soon_threadsafe(deliver)
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            result = work()
+            future.set_result(work())
         except Exception as error:
-            report("set_exception", error)
-        else:
-            report("set_result", result)
+            future.set_exception(error)
 
     threading.Thread(target=run, daemon=True, name="stochattn-explorer").start()
-    return await future
+    return await asyncio.wrap_future(future)
 
 
 FORM_SCRIPTS = ("form.js", "conditions.js", "stored.js", "player.js")
