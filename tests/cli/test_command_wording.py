@@ -40,7 +40,7 @@ WORDING = Wording.of(KindOptions.of([kind_of(name) for name in kind_names()]))
     ],
 )
 def test_arguments_are_named_as_they_are_typed(message, typed):
-    assert WORDING.as_typed(message) == typed
+    assert WORDING.reword(message) == typed
 
 
 def test_notes_on_the_page_of_a_report_name_options(tmp_path):

@@ -13,7 +13,7 @@ from stochattn.kinds.tables.columns.cells import cells_of
 from stochattn.kinds.tables.kind import rows_to_score
 from stochattn.kinds.tables.relations.differences import Difference, choose_differences, orient, restore_differences
 from stochattn.kinds.tables.relations.relations import ColumnOrder
-from stochattn.report.checks import checks_of
+from stochattn.report.checks import run_checks
 from stochattn.report.evidence import measure
 
 MAX_KS = 0.1
@@ -155,9 +155,9 @@ def test_a_report_checks_the_difference_alone(synth):
     assert part.stored.endswith(" days")
     assert part.values().as_text(4.5) == "4.5 days"
     assert part.distance == pytest.approx(ks_2samp(lengths(items), lengths(stays())).statistic)
-    assert checks_of(measure(synth, items, 0, quick=True)).single_parts.passed
+    assert run_checks(measure(synth, items, 0, quick=True)).single_parts.passed
     later = pd.to_datetime(items["admitted"]) + pd.to_timedelta(lengths(items) + 4, unit="D")
-    bad = checks_of(measure(synth, items.assign(discharged=later.dt.strftime("%Y-%m-%d")), 0, quick=True)).single_parts
+    bad = run_checks(measure(synth, items.assign(discharged=later.dt.strftime("%Y-%m-%d")), 0, quick=True)).single_parts
     assert bad.passed is False
     assert "discharged − admitted by 0.3" in bad.finding
 
