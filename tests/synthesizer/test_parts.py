@@ -343,7 +343,7 @@ def test_without_zarr(numbers, monkeypatch):
     monkeypatch.setitem(sys.modules, "zarr", None)
     said = "error: Zarr arrays need zarr, which is not installed: pip install 'stochattn[dask]'."
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("stochattn.synthesizer.synthesizer.fit", None)  # it is said before the input is read
+        patched.setattr("stochattn.synthesizer.synthesizer.fit_kind", None)  # it is said before the input is read
         assert refused("sample", numbers, "-o", "other.zarr") == said
     assert refused("inspect", "new.zarr") == said
     assert not (numbers.parent / "other.zarr").exists()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -78,11 +78,10 @@ class Request:
 
     def synthesizer(self, n_jobs: int | None = None) -> Synthesizer:
         """Read the input, and apply the conditions, the subset and the weights; n_jobs as in `fit`."""
-        from ..synthesizer.synthesizer import fit
+        from ..synthesizer.synthesizer import fit_kind
 
-        options: dict[str, Any] = self.options.convert(self.kind, self.asked.options)
-        kind_name = None if self.is_recognized else self.kind.name
-        synth = fit(self.source, kind_name, generator=self.generator, trial=self.trial, n_jobs=n_jobs, **options)
+        options = self.options.convert(self.kind, self.asked.options)
+        synth = fit_kind(self.kind, self.source, self.is_recognized, self.generator, self.trial, n_jobs, options)
         kind, codec = synth.kind, synth.codec
         if self.asked.subset:
             masks = [select(kind, codec, selection) for selection in self.asked.subset]
@@ -95,7 +94,8 @@ class Request:
 
     def words(self) -> list[str]:
         """Return the options to type for the same synthesizer."""
-        words = [] if kind_for(self.source).name == self.kind.name else ["--kind", self.kind.name]
+        is_recognized = self.is_recognized or kind_for(self.source).name == self.kind.name
+        words = [] if is_recognized else ["--kind", self.kind.name]
         if self.generator not in (AUTO, next(iter(self.kind.generators))):
             words += ["--generator", self.generator]
         elif not self.trial:

@@ -132,6 +132,20 @@ def pick(cumulative: NumpyArray, uniforms: NumpyArray) -> NumpyArray:
     return np.asarray(np.searchsorted(cumulative, uniforms * cumulative[-1], side="right"))
 
 
+def pick_stratified(log_weights: NumpyArray, n: int, rng: np.random.Generator) -> NumpyArray:
+    """Kernels (n,) of weights (K,), chosen in rounds of K: the first m of n are those of a call for m.
+
+    In each round, one uniform number lies in each of K intervals of length 1/K, in random order. Every number is
+    uniform, so that each draw has the distribution of the mixture; equal weights choose each kernel once in a round.
+    Independent choices would leave out a third of the kernels among K draws, and draw around others three times.
+    """
+    orders, inside = rng.spawn(2)
+    K = len(log_weights)
+    places = np.array([orders.permutation(K) for _ in range(math.ceil(n / K))]).ravel()
+    u = (places[:n] + inside.random(n)) / K
+    return pick(np.cumsum(np.exp(log_weights)), u)
+
+
 def perplexity(log_weights: ArrayLike) -> float:
     """The number of equal weights that have the same entropy, exp(−Σ p log p); log_weights (K,), normalised.
 

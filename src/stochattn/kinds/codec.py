@@ -138,7 +138,7 @@ class Conditioned(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-_FORMER = {"suited_to": "for_conditions", "both": "combine", "checked": "check_items"}
+_FORMER = {"both": "combine", "checked": "check_items"}
 """Methods of `Codec` until version 0.2, and what each is called now."""
 
 
@@ -151,6 +151,9 @@ class Codec(ABC):
 
     ids, labels: (K,) a name for each of them, and a class for each of them or None
     notes:       one line for whatever was dropped, mapped or assumed while reading
+    original:    the codec without conditions, where this one encodes items in another way because of conditions
+    unconditioned: of a codec that `condition` returns, the one whose arrays generators are fitted on, where that is
+                 not the codec that was conditioned
 
     >>> import stochattn as sa
     >>> codec = sa.fit(["MKVL", "MRIL", "MKIL"]).codec
@@ -178,6 +181,8 @@ class Codec(ABC):
     ids: tuple[str, ...]
     labels: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+    original: Codec | None = None
+    unconditioned: Codec | None = None
 
     @property
     def K(self) -> int:
@@ -211,10 +216,6 @@ class Codec(ABC):
         `decode` needs to do nothing for a condition. Other observations are for generators of the kind itself.
         """
         raise InputError("this kind of data takes no conditions: leave them out.")
-
-    def for_conditions(self, conditions: Mapping[Any, Any]) -> Codec:
-        """The codec whose arrays can be given these conditions, always the same object; by default this one."""
-        return self
 
     def combine(self, name: Any, first: Any, second: Any) -> Any:
         """The condition that is met where two different ones of a name are; InputError where nothing meets both."""

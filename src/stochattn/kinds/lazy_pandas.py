@@ -8,4 +8,6 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(import_module("pandas"), name)
+    value = getattr(import_module("pandas"), name)
+    globals()[name] = value  # so that the next use finds it
+    return value

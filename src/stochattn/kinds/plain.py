@@ -12,10 +12,10 @@ from typing import Self
 import numpy as np
 
 from .._backend.arrays import Array
+from ..core.mixture import pick_stratified
 from ..core.neighbors import nearest_rows, spaced_indices
 from .generator import Description, Generated, Generator
 from .hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
-from .stratified import stratified
 
 BETA = 1e-8  # at which memories are 1e-4 standard deviations from the mean: their mixture is one Gaussian
 MAX_ROWS = 1000  # evenly spaced items that the covariance is estimated from, so that many large ones stay affordable
@@ -118,7 +118,7 @@ class Rescaled:
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n items and the stored one that each comes from. The first m of n are those that a call for m gives."""
         which, noise = rng.spawn(2)
-        i = stratified(np.log(self.weights / self.weights.sum()), n, which)
+        i = pick_stratified(np.log(self.weights / self.weights.sum()), n, which)
         values = self.arrays[i]
         each = (n,) + (1,) * (values.ndim - 1)
         ends, place = noise.standard_normal((n, 2)), np.linspace(0, 1, values.shape[1])

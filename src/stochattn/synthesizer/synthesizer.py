@@ -136,6 +136,10 @@ class Synthesizer:
 
     def describe(self) -> Description:
         """How the generator draws."""
+        return self._description
+
+    @cached_property
+    def _description(self) -> Description:
         with search_context(self.generator_fit.n_jobs):  # settings may be searched for here
             about = self.generator.describe()
         return about if self.trial is None else replace(about, notes=(*self.trial.record.notes, *about.notes))
@@ -218,11 +222,14 @@ class Synthesizer:
             earlier = conditions.setdefault(name, value)
             if earlier is not value and not np.array_equal(earlier, value):
                 conditions[name] = self.codec.combine(name, earlier, value)
-        if conditions:  # impossible values are an error here, not at the first draw
-            codec, observation, _ = self.codec.condition(conditions)
-            self.kind.check_condition(codec, self.choice.options, observation)
-        fit = self.generator_fit.with_codec(self.codec.for_conditions(conditions))
-        return replace(self, generator_fit=fit, conditions=conditions)
+        if not conditions:
+            return replace(self, generator_fit=self.generator_fit.with_codec(self.codec.original or self.codec))
+        conditioned = self.codec.condition(conditions)  # impossible values are an error here, not at the first draw
+        self.kind.check_condition(conditioned.codec, self.choice.options, conditioned.observation)
+        fit = self.generator_fit.with_codec(conditioned.codec.unconditioned or self.codec)
+        synth = replace(self, generator_fit=fit, conditions=conditions)
+        vars(synth)["_conditioned"] = conditioned
+        return synth
 
     def unconditioned(self) -> Synthesizer:
         """The same without conditions."""
@@ -350,7 +357,7 @@ def fit(
 ) -> Synthesizer:
     """A Synthesizer of stored items: a file, a folder, an array, a data frame or texts.
 
-    kind:      the kind of data, recognised by default
+    kind:      the kind of data, recognized by default
     generator: "auto" for the one made for this kind of data, or a better one for these items if a trial finds it;
                "hopfield" for the paper's p_beta, or another by name
     trial:     whether "auto" without options of a generator is tried on held-out items when it is first fitted
@@ -367,18 +374,31 @@ def fit(
     """
     jobs = check_jobs(n_jobs)
     check_boolean("trial", trial)
-    data_kind = kind_for(source, kind)
+    return fit_kind(kind_for(source, kind), source, kind is None, generator, trial, jobs, options)
+
+
+def fit_kind(
+    data_kind: AnyKind,
+    source: Any,
+    recognized: bool,
+    generator: str,
+    trial: bool,
+    n_jobs: int | None,
+    options: Mapping[str, Any],
+) -> Synthesizer:
+    """The Synthesizer of items of this kind of data; recognized: whether the user did not name the kind."""
+    options = dict(options)
     names = [field.name for field in fields(data_kind.codec_options)]  # some have no help text, and are for Python only
     reading = data_kind.codec_options(**{name: options.pop(name) for name in names if name in options})
     choice = choose_generator(data_kind, generator, options)
     origin: dict[str, Any] = {}
     if isinstance(source, str | os.PathLike):
-        codec = read_codec(data_kind, Path(source), reading, kind is None)
+        codec = read_codec(data_kind, Path(source), reading, recognized)
         origin = {"source": os.fspath(source), "source_sha256": checksum(source)}
     else:
         codec = data_kind.codec_of(source, reading)
     choices = Trial.of(data_kind, codec, generator, choice) if trial else None
-    return Synthesizer(Fit(data_kind, codec, choice, np.ones(codec.K), choices, n_jobs=jobs), **origin)
+    return Synthesizer(Fit(data_kind, codec, choice, np.ones(codec.K), choices, n_jobs=n_jobs), **origin)
 
 
 def load(path: FilePath) -> Synthesizer:

@@ -8,7 +8,7 @@ from command_runner import refused
 from stochattn.kinds import InputError
 from stochattn.kinds.delimited.notations import notation_of
 from stochattn.kinds.delimited.numbers import Notation, NumberForm
-from stochattn.kinds.delimited.reading import numbers_beside_dates, read_table, read_texts
+from stochattn.kinds.delimited.reading import numbers_beside_dates, read_first_rows, read_table, read_texts
 
 
 def written(folder, text, name="t.csv"):
@@ -110,7 +110,7 @@ def test_a_matrix_must_hold_numbers(tmp_path, array):
 def test_a_column_beside_dates_holds_numbers_if_most_of_its_cells_are(tmp_path):
     rows = ["2021-01-04,1.5,open,", "2021-01-05,2.5,2.5,", "2021-01-06,shut,,", "2021-01-07,3.5,,"]
     path = written(tmp_path, "\n".join(["date,most,half,none", *rows]))
-    assert numbers_beside_dates(path) == [True, False, True]
+    assert numbers_beside_dates(read_first_rows(path)) == [True, False, True]
 
 
 def test_tabs_delimit_a_tsv_file_whose_cells_have_commas(tmp_path):
@@ -169,4 +169,4 @@ def test_a_text_may_mean_a_number_without_the_form_of_its_column():
 def test_dates_are_in_order_with_the_day_or_the_month_first(tmp_path, dates, found):
     path = tmp_path / "prices.csv"
     path.write_text("when,A,B\n" + "".join(f"{date},{i + 1}.5,{i * 3 + 2}.25\n" for i, date in enumerate(dates)))
-    assert numbers_beside_dates(path) == ([True, True] if found else [])
+    assert numbers_beside_dates(read_first_rows(path)) == ([True, True] if found else [])

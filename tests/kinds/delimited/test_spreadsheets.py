@@ -10,7 +10,7 @@ import stochattn as sa
 from command_runner import refused, works
 from made_sheets import write_ods, write_xlsx
 from stochattn.kinds import InputError
-from stochattn.kinds.delimited.reading import numbers_beside_dates, read_table
+from stochattn.kinds.delimited.reading import numbers_beside_dates, read_first_rows, read_table
 
 pytest.importorskip("python_calamine", reason="an environment from before it was a dependency")
 N = 30
@@ -153,5 +153,5 @@ def test_prices_in_a_sheet_are_recognised_as_returns(tmp_path):
         tmp_path / "a.xlsx",
         {"prices": [["date", "A", "B"], *([day, *map(float, row)] for day, row in zip(days, prices, strict=True))]},
     )
-    assert numbers_beside_dates(tmp_path / "a.xlsx") == [True, True]
+    assert numbers_beside_dates(read_first_rows(tmp_path / "a.xlsx")) == [True, True]
     assert sa.fit(tmp_path / "a.xlsx").kind.name == "returns"

@@ -609,3 +609,26 @@ def test_long_prices_whose_dates_begin_with_the_day_keep_their_order(tmp_path):
     synth = sa.fit(tmp_path / "prices.csv")
     assert not any("in order" in note for note in synth.notes)
     assert str(synth.codec.dates[0])[:10] in ("2024-01-25", "2024-01-26")
+
+
+@pytest.mark.parametrize(("columns", "close"), [(["Adj Close"], "Adj Close"), ([], "Close")])
+def test_a_file_with_open_high_low_close_and_volume_is_the_history_of_one_ticker(tmp_path, columns, close):
+    price = 100 * np.exp(np.cumsum(np.random.default_rng(0).normal(0, 0.01, 90)))
+    days = pd.bdate_range("2020-01-01", periods=90).strftime("%Y-%m-%d")
+    bars = {"Open": price - 1, "High": price + 2, "Low": price - 2, "Close": price, "Adj Close": 0.9 * price + 1}
+    bars = {name: bars[name] for name in ("Open", "High", "Low", "Close", *columns)}
+    frame = pd.DataFrame({"Date": days, **bars, "Volume": np.arange(90)})  # a day without trades has a volume of 0
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    history = read_history(tmp_path / "a.csv")
+    assert history.tickers == (close,)
+    np.testing.assert_allclose(history.log_returns[:, 0], np.diff(np.log(bars[close])))
+    assert f"{close!r} was read as its price" in history.notes[0]
+    assert "Open, High, Low" in history.notes[0]
+    assert "Volume were left out" in history.notes[0]
+    assert sa.fit(tmp_path / "a.csv").kind.name == "returns"
+
+
+def test_a_ticker_called_open_is_a_ticker_beside_others(tmp_path):
+    frame = frame_of(made_returns(days=40, N=5)).set_axis(["date", "OPEN", "HIGH", "LOW", "CLOSE", "SPY"], axis=1)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert read_history(tmp_path / "a.csv").tickers == ("OPEN", "HIGH", "LOW", "CLOSE", "SPY")

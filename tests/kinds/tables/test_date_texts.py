@@ -1,12 +1,14 @@
 """Dates that are strings: read and written as Python does, one by one."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import stochattn as sa
+from stochattn.kinds import InputError
+from stochattn.kinds.delimited.reading import read_table
 from stochattn.kinds.tables.columns.cells import Cells
 from stochattn.kinds.tables.columns.dates import fit_date_scale
 
@@ -76,3 +78,61 @@ def test_dates_of_spreadsheets_may_go_without_leading_zeros(written, format):
         time = datetime.strptime(text, format)
         assert written(time) == text
         assert 2003 < time.year < 2010
+
+
+def write_column(path, name, cells):
+    path.write_text("\n".join([f"{name},x", *(f"{cell},{row}.5" for row, cell in enumerate(cells))]) + "\n")
+    return path
+
+
+def test_integers_that_are_calendar_dates_are_read_as_dates(tmp_path):
+    days = pd.date_range("2010-01-20", periods=60, freq="11D").strftime("%Y%m%d")
+    synth = sa.fit(write_column(tmp_path / "t.csv", "visit", days), trial=False)
+    column = synth.codec.columns[0]
+    assert (str(column.type), column.date_scale.format) == ("date", "%Y%m%d")
+    new = synth.sample(200, rng=0).visit
+    assert pd.to_datetime(new, format="%Y%m%d", errors="coerce").notna().all()
+    assert set(synth.condition(visit=20100217).sample(3, rng=0).visit) == {"20100217"}
+    synth.write(tmp_path / "new.csv", 2, rng=0)
+    written = synth.kind.read_new(synth.codec, tmp_path / "new.csv")
+    assert written.visit.tolist() == synth.sample(2, rng=0).visit.tolist()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["20100217", "20100230", "20100301", "20100302"],  # February has no 30th
+        ["20100217", "20100301"] * 4,  # two days may be two numbers
+        ["18100217", "18100301", "18100302", "18100303"],
+        ["20100217.5", "20100301", "20100302", "20100303"],
+    ],
+)
+def test_other_integers_stay_integers(tmp_path, cells):
+    assert read_table(write_column(tmp_path / "t.csv", "code", cells)).frame.code.dtype.kind in "if"
+
+
+def test_a_type_that_is_set_keeps_integers_that_may_be_dates(tmp_path):
+    path = write_column(tmp_path / "t.csv", "code", ["20100217", "20100301", "20100302", "20100303"])
+    assert read_table(path).frame.code.tolist() == ["20100217", "20100301", "20100302", "20100303"]
+    assert read_table(path, types={"code": "integer"}).frame.code.tolist() == [20100217, 20100301, 20100302, 20100303]
+
+
+@pytest.mark.parametrize(("sep", "zone"), [(" ", ""), ("T", ""), (" ", "+02:00")])
+def test_times_as_python_writes_them_have_a_fraction_only_where_it_is_not_zero(tmp_path, sep, zone):
+    rng = np.random.default_rng(0)
+    start = datetime(2021, 1, 1, 13, 58, 58)
+    times = [start + timedelta(seconds=int(s), microseconds=int(u)) for s, u in rng.integers(0, 900_000, (50, 2))]
+    times[::2] = [time.replace(microsecond=0) for time in times[::2]]
+    cells = [time.isoformat(sep) + zone for time in times]
+    synth = sa.fit(write_column(tmp_path / "t.csv", "time", cells), trial=False)
+    column = synth.codec.columns[0]
+    assert str(column.type) == "date"
+    assert column.date_scale.strings(column.date_scale.numbers(synth.codec.stored.time)) == cells
+    for text in synth.sample(50, rng=0).time:
+        assert datetime.fromisoformat(text).isoformat(sep) == text
+
+
+def test_times_with_fractions_of_two_lengths_are_refused(tmp_path):
+    cells = ["2021-01-01 13:58:58.081", "2021-01-01 13:59:00.081000", "2021-01-01 14:00:00", "2021-01-02 14:00:00"]
+    with pytest.raises(InputError, match="dates are in two formats"):
+        sa.fit(write_column(tmp_path / "t.csv", "time", cells))

@@ -9,8 +9,8 @@ from scipy.integrate import trapezoid
 
 import stochattn as sa
 from stochattn._backend.console import Progress
+from stochattn.core.mixture import pick_stratified
 from stochattn.kinds import InputError
-from stochattn.kinds.stratified import stratified
 from stochattn.kinds.tables.generator import fit as covariance_fit
 from stochattn.kinds.tables.generator.class_fit import N_PIECES, ClassRows, fit_class_map, list_classes
 from stochattn.kinds.tables.generator.classes import ClassKernels, MonotoneMap, affine
@@ -155,12 +155,12 @@ def test_pooled_kernels_and_classes_of_one_width_can_be_asked_for():
 
 
 def test_stratified_choices_use_each_kernel_once_in_a_round_and_keep_weights():
-    equal = stratified(np.full(50, -np.log(50)), 125, np.random.default_rng(0))
+    equal = pick_stratified(np.full(50, -np.log(50)), 125, np.random.default_rng(0))
     assert sorted(equal[:50]) == sorted(equal[50:100]) == list(range(50))
     assert len(set(equal[100:])) == 25
-    assert (stratified(np.full(50, -np.log(50)), 60, np.random.default_rng(0)) == equal[:60]).all()
+    assert (pick_stratified(np.full(50, -np.log(50)), 60, np.random.default_rng(0)) == equal[:60]).all()
     w = np.array([0.7, 0.2, 0.1])
-    shares = np.bincount(stratified(np.log(w), 30_000, np.random.default_rng(1)), minlength=3) / 30_000
+    shares = np.bincount(pick_stratified(np.log(w), 30_000, np.random.default_rng(1)), minlength=3) / 30_000
     np.testing.assert_allclose(shares, w, atol=0.01)
 
 

@@ -13,8 +13,9 @@ from sklearn.decomposition import PCA
 from command_runner import works
 from stochattn.kinds.delimited import reading as delimited
 from stochattn.kinds.delimited.numbers import plain_numbers
-from stochattn.kinds.frames import frame_of
 from stochattn.kinds.hopfield import Coordinates
+from stochattn.kinds.native import frame_of
+from stochattn.kinds.registry import kind_for
 from stochattn.kinds.tables.columns.cells import cells_of
 
 INSPECTED = """
@@ -54,15 +55,17 @@ def test_inspecting_a_table_does_not_import_what_takes_a_second(tmp_path):
     assert json.loads(done.stdout)["K"] == 12
 
 
-@pytest.mark.parametrize(("first", "looked_at"), [("red", 20), ("1.25", 20), ("2020-01-{:02d}", 31)])
-def test_few_lines_show_that_the_first_column_does_not_hold_dates(tmp_path, monkeypatch, first, looked_at):
+@pytest.mark.parametrize(("first", "is_dated"), [("red", False), ("1.25", False), ("2020-01-{:02d}", True)])
+def test_the_first_lines_are_cut_once_to_recognize_a_table(tmp_path, monkeypatch, first, is_dated):
     lines = ["name,x,y", *(f"{first.format(row + 1)},{row}.5,{row}" for row in range(30))]
+    lines += [f"other,{row}.5,{row}" for row in range(300)] if not is_dated else []
     path = tmp_path / "t.csv"
     path.write_text("\n".join(lines) + "\n")
     seen, cut = [], delimited._cut
     monkeypatch.setattr(delimited, "_cut", lambda path, content, **k: seen.append(content) or cut(path, content, **k))
-    assert delimited.numbers_beside_dates(path) == ([True, True] if looked_at == 31 else [])
-    assert max(content.count(b"\n") for content in seen) == looked_at
+    kind = kind_for(path)
+    assert [content.count(b"\n") for content in seen] == [min(len(lines), delimited.MAX_LINES)]
+    assert kind.name == ("returns" if is_dated else "table")
 
 
 def test_components_are_those_of_scikit_learn():

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import compress
 from pathlib import Path
 
 from ..._backend.checks import first_line
 from .. import lazy_pandas as pd
-from ..frames import frame_of, in_order
+from ..native import frame_of, in_order
 from ..options import InputError
 from .notations import notation_of
 from .numbers import (
@@ -50,8 +51,15 @@ MAX_NOTES = 12
 AMOUNTS = ("numeric", "integer")
 MAX_WORDS, MAX_SHARE, MAX_LETTERS = 2, 0.1, 20
 """Words that mark missing numbers, their share of the cells, and their letters."""
+DAY = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+"""20100217, of this century and the one before; of all integers with eight digits, 1 in 1,200 is such a date."""
+MIN_DAYS = 3
+"""How many different days show that integers are dates."""
 MAX_CODES, MIN_DIGITS = 10, 4
 """How many distinct whole numbers may be codes, and digits from which on they may be where all have as many."""
+NO_NUMBER = re.compile(r"[^\W\d_eE]|[:/]|\d-\d")
+"""What neither numbers nor exponents have; words that stand for numbers and booleans have letters too."""
+NUMBER_WORDS = {"inf", "infinity", "nan", "true", "false"}
 Columns = dict[str, list[str]]
 
 
@@ -107,7 +115,11 @@ def typed_frame(
     """
     style = replace(basis, decimal=decimal_sign(raw, basis.delimiter))
     found = {name: plain_numbers(cells, style.decimal) for name, cells in raw.items()}
-    plain = {name: one for name, one in found.items() if one is not None and not _are_versions(name, raw[name])}
+    plain = {
+        name: numbers
+        for name, numbers in found.items()
+        if numbers is not None and not _are_versions(name, raw[name]) and not _are_days(raw[name], types.get(name))
+    }
     padded = {name: numbers.decimals for name, numbers in plain.items() if numbers.decimals}
     blocks = [frame_of({name: numbers.values for name, numbers in plain.items()})] if plain else []
     notes: list[str] = []
@@ -128,38 +140,69 @@ def _other_columns(
     types: Mapping[str, str],
     words: Mapping[str, str],
 ) -> tuple[pd.DataFrame, Style, list[str]]:
-    """The columns that hold more than plain numbers, as pandas reads them; their style, and notes."""
-    other = {name: cells for name, cells in raw.items() if name in wanted}
-    others = {name: missing_words(name, cells, style.decimal, types.get(name)) for name, cells in other.items()}
-    others |= {
-        name: [word] for name, word in words.items() if word in other.get(name, ()) and word not in MISSING | SIGNS
+    """The columns that hold more than plain numbers; their style, and notes.
+
+    Only columns that may hold numbers or booleans in a form that pandas knows are parsed by it.
+    """
+    columns = {name: cells for name, cells in raw.items() if name in wanted}
+    signs = {name: missing_words(name, cells, style.decimal, types.get(name)) for name, cells in columns.items()}
+    signs |= {
+        name: [word] for name, word in words.items() if word in columns.get(name, ()) and word not in MISSING | SIGNS
     }
-    numbers = {name: [cell for cell in cells if cell not in others[name]] for name, cells in other.items()}
+    numbers = {name: [cell for cell in cells if cell not in signs[name]] for name, cells in columns.items()}
     forms = {name: form for name, cells in numbers.items() if (form := column_form(cells, style.decimal)) is not None}
-    signs = {name: [*others[name], *missing_signs(cells, name in forms)] for name, cells in numbers.items()}
-    signs = {name: found for name, found in signs.items() if found}
-    names = {name for name, cells in other.items() if _are_names(name, cells)}
-    whole = [name for name, cells in other.items() if name not in names and _is_whole(cells, signs.get(name, []))]
-    layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
-    layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
-    layout |= {"names": list(raw), "usecols": list(other)}
-    texts = dict.fromkeys([*names, *whole, *forms], "str")  # 00123 is a name
-    try:
-        frame = pd.read_csv(io.StringIO(text), dtype=texts, na_values=signs, **layout)
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{path}: cannot be read as a table ({first_line(error)}).") from None
-    objects = [name for name, dtype in zip(other, frame.dtypes.tolist(), strict=True) if dtype.name == "object"]
-    truths = [name for name in objects if pd.api.types.infer_dtype(frame[name]) == "boolean"]
-    retyped = {name: _whole(frame[name]) for name in whole} | {name: frame[name].astype("boolean") for name in truths}
+    signs = {name: [*signs[name], *missing_signs(cells, name in forms)] for name, cells in numbers.items()}
+    missing = {name: MISSING.union(signs[name]) for name in columns}
+    names = {  # 00123 is a name
+        name for name, cells in columns.items() if _are_names(name, cells) or _are_days(numbers[name], types.get(name))
+    }
+    integers = [name for name, cells in columns.items() if name not in names and _is_whole(cells, signs[name])]
+    strings = [
+        name
+        for name, cells in columns.items()
+        if name in names or name in integers or name in forms or any(map(_is_no_number, set(cells) - missing[name]))
+    ]
     plain = {
-        name: [plain_number(cell, form.decimal or style.decimal, units=True) or cell for cell in other[name]]
+        name: [plain_number(cell, form.decimal or style.decimal, units=True) or cell for cell in columns[name]]
         for name, form in forms.items()
     }
-    retyped |= {name: _numbers(cells, signs.get(name, [])) for name, cells in plain.items()}
-    frame = frame.assign(**retyped) if retyped else frame
+    series = {name: _string_series(columns[name], missing[name]) for name in strings if name not in plain}
+    series |= {name: _whole(series[name]) for name in integers if name not in plain}
+    series |= {name: _numbers(cells, missing[name]) for name, cells in plain.items()}
+    unknown = [name for name in columns if name not in series]
+    if unknown:
+        parsed = _parse_with_pandas(path, text, style, list(raw), unknown, signs)
+        series |= {name: parsed[name] for name in unknown}
     points = {name: [cell.replace(".", style.decimal) for cell in cells] for name, cells in plain.items()}
-    notes = [*sign_notes(signs), *form_notes(forms, raw)]
-    return frame, replace(style.adapted(frame, other | points), forms=forms), notes
+    signs = {name: marks for name, marks in signs.items() if marks}
+    frame = pd.DataFrame({name: series[name] for name in columns})
+    style = replace(style.adapted(frame, columns | points), forms=forms)
+    return frame, style, [*sign_notes(signs), *form_notes(forms, raw)]
+
+
+def _parse_with_pandas(
+    path: Path, text: str, style: Style, names: list[str], wanted: list[str], signs: Mapping[str, list[str]]
+) -> pd.DataFrame:
+    """Columns of which no cell shows that they hold strings: numbers with missing cells, and booleans."""
+    layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
+    layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
+    marks = {name: signs[name] for name in wanted if signs[name]}
+    try:
+        frame = pd.read_csv(io.StringIO(text), names=names, usecols=wanted, na_values=marks, **layout)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path}: cannot be read as a table ({first_line(error)}).") from None
+    objects = [name for name, dtype in zip(frame, frame.dtypes.tolist(), strict=True) if dtype.name == "object"]
+    booleans = [name for name in objects if pd.api.types.infer_dtype(frame[name]) == "boolean"]
+    return frame.assign(**{name: frame[name].astype("boolean") for name in booleans}) if booleans else frame
+
+
+def _is_no_number(cell: str) -> bool:
+    """Whether a cell shows that its column holds strings, because it is neither a number nor a boolean."""
+    return NO_NUMBER.search(cell) is not None and cell.strip(" +-").lower() not in NUMBER_WORDS
+
+
+def _string_series(cells: Sequence[str], missing: Collection[str]) -> pd.Series:
+    return pd.Series([None if cell in missing else cell for cell in cells], dtype="str")
 
 
 def _are_names(name: str, cells: Sequence[str]) -> bool:
@@ -170,6 +213,20 @@ def _are_names(name: str, cells: Sequence[str]) -> bool:
 def _are_versions(name: str, cells: Sequence[str]) -> bool:
     """Whether cells are versions, of which 3.10 is another one than 3.1."""
     return name.strip().lower().endswith(VERSIONS) and any("." in cell for cell in cells)
+
+
+def _are_days(cells: Sequence[str], type: str | None) -> bool:
+    """Whether all cells that are not missing are dates such as 20100217, of several days; the type may be set."""
+    first = next((cell for cell in cells if cell not in MISSING), "")  # which decides for most columns
+    if type not in (None, "date") or DAY.fullmatch(first) is None:
+        return False
+    present = set(cells) - MISSING - SIGNS
+    if len(present) < MIN_DAYS or not all(map(DAY.fullmatch, present)):
+        return False
+    try:
+        return all(datetime.strptime(cell, "%Y%m%d") for cell in present)
+    except ValueError:
+        return False
 
 
 WRITTEN = ", and new ones are written the same way"
@@ -187,9 +244,9 @@ def form_notes(forms: Mapping[str, NumberForm], raw: Columns, end: str = WRITTEN
     return notes[:MAX_NOTES]
 
 
-def _numbers(cells: list[str], signs: list[str]) -> pd.Series:
+def _numbers(cells: list[str], missing: Collection[str]) -> pd.Series:
     """Texts of plain numbers as numbers: whole where all of them are."""
-    texts = pd.Series([None if cell in MISSING or cell in signs else cell for cell in cells], dtype="str")
+    texts = _string_series(cells, missing)
     return _whole(texts) if texts.str.fullmatch(r"-?\d+", na=True).all() else pd.to_numeric(texts).astype("float64")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from .. import lazy_pandas as pd
@@ -39,6 +39,11 @@ def is_formula(cell: object) -> bool:
     if not isinstance(cell, str) or cell[:1] not in BEGINNINGS:
         return False
     return not NO_FORMULA.fullmatch(cell)
+
+
+def have_formula(cells: Iterable[object]) -> bool:
+    """Whether spreadsheets take one of the cells for a formula."""
+    return any(isinstance(cell, str) and cell[:1] in BEGINNINGS and is_formula(cell) for cell in cells)
 
 
 def formula_note(names: Sequence[str], quoted: bool) -> tuple[str, ...]:

@@ -12,8 +12,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -24,11 +23,11 @@ from ..._backend.checks import first_line
 from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import lazy_pandas as pd
 from ..options import InputError
-from . import EXTENSIONS, PARQUET, TABS
+from . import EXTENSIONS, PARQUET, SPREADSHEETS, TABS
 from .cells import Columns, Style, decimal_sign, form_notes, missing_signs, sign_notes, typed_frame, with_decimal_points
 from .lines import delimiter_of, first_record, holds_names, note_on_shape, rows_of, without_comments
 from .numbers import MISSING, NUMBER, form_of, plain_number
-from .spreadsheets import is_spreadsheet, read_sheet
+from .spreadsheets import read_sheet
 
 COLUMNS = "columns"
 """The attribute of a Zarr array that holds the names of the columns of a table."""
@@ -38,69 +37,78 @@ MARKS = {
 }
 """Encodings by the marks that files begin with; the longer marks first, as one of them begins with a shorter one."""
 MAX_LINES = 200
-"""Lines of a file that `numbers_beside_dates` looks at."""
-MAX_FIRST_LINES = 20
-"""Lines of a file that may show that its first column does not hold dates."""
+"""Lines of a file by which it is recognized."""
+MAX_FIRST_ROWS = 20
+"""Rows that may show that a first column does not hold dates, as reading strings as dates takes long."""
 MAX_OTHERS = 0.05  # share of the cells of a column of numbers that may be something else
 
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """A table as read; `lines` (n,) says on which line of the file each row ends, or () where rows have no lines."""
+    """A table as read.
+
+    lines: (n,) on which line of the file each row ends, or () where rows have no lines
+    cells: of delimited text, as they are in the file
+    """
 
     frame: pd.DataFrame
     style: Style
     notes: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
+    cells: Columns = field(default_factory=dict)
 
     def place(self, row: int) -> str:
         """Where a row of the frame stands in the file, for messages."""
         return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
 
 
-def numbers_beside_dates(path: Path, sheet: str | None = None) -> list[bool]:
+def read_first_rows(path: Path, sheet: str | None = None) -> TableFile | None:
+    """The first rows of a file, for recognizing what it holds; None where it is not a table that can be read."""
+    ending = path.suffix.lower()
+    if ending not in EXTENSIONS or not path.is_file():
+        return None
+    try:
+        if ending in PARQUET:
+            return TableFile(pd.read_parquet(path).head(MAX_LINES), Style())
+        if ending in SPREADSHEETS:
+            lines = read_sheet(path, sheet).content.splitlines(keepends=True)[:MAX_LINES]
+        else:
+            with path.open("rb") as file:
+                lines = list(islice(file, MAX_LINES))
+        return _cut(path, b"".join(lines), pad_short=True)[1]
+    except Exception:  # reading the file reports what is wrong with it, in better words
+        return None
+
+
+def numbers_beside_dates(table: TableFile | None) -> list[bool]:
     """Whether each column beside a first column of rising or falling dates holds numbers; empty without such dates.
 
-    A few cells that are not numbers may be among them: whoever reads the column says which.
+    The first rows decide. A few cells that are not numbers may be among them: whoever reads the column says which.
     """
-    if path.suffix.lower() not in EXTENSIONS or not path.is_file():
+    if table is None:
+        return []
+    if not table.cells:
+        frame = table.frame.head(MAX_LINES)
+        frame = frame.reset_index() if isinstance(frame.index, pd.DatetimeIndex) else frame
+        is_dated = frame.shape[1] > 0 and frame.dtypes.iloc[0].kind not in "iufb" and are_dates(frame.iloc[:, 0])
+        return [dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:]] if is_dated else []
+    columns = {name: cells[: MAX_LINES - 1] for name, cells in table.cells.items()}
+    first = columns.pop(next(iter(columns)))
+    if all(re.fullmatch(NUMBER, cell) for cell in first):
+        return []
+    if not are_dates(pd.Series(first[:MAX_FIRST_ROWS])) or not are_dates(pd.Series(first)):
         return []
     try:
-        if path.suffix.lower() in PARQUET:
-            frame = pd.read_parquet(path).head(MAX_LINES)
-            frame = frame.reset_index() if isinstance(frame.index, pd.DatetimeIndex) else frame
-            dated = frame.iloc[:, 0].dtype.kind not in "iufb" and are_dates(frame.iloc[:, 0])
-            return [dtype.kind in "iuf" for dtype in frame.dtypes.iloc[1:]] if dated else []
-        return list(_numbers_beside_dates(path, _first_lines(path, sheet)))
-    except Exception:  # reading the file reports what is wrong with it, in better words
+        return [_are_numbers(cells) for cells in _plain_texts(Path(), columns, table)[0].values()]
+    except InputError:  # reading the file reports it
         return []
 
 
-def _first_lines(path: Path, sheet: str | None = None) -> bytes:
-    with io.BytesIO(_content(path, sheet)) if is_spreadsheet(path) else path.open("rb") as file:
-        return b"".join(islice(file, MAX_LINES))
-
-
-@lru_cache(maxsize=1)  # a file is looked at more than once on the way from its recognition to its table
-def _numbers_beside_dates(path: Path, lines: bytes) -> tuple[bool, ...]:
-    if not _may_begin_with_dates(path, lines):
-        return ()
-    _, raw, read = _cut(path, lines, pad_short=True)
-    first = raw.pop(next(iter(raw)))
-    if all(re.fullmatch(NUMBER, cell) for cell in first) or not are_dates(pd.Series(first)):
-        return ()
-    return tuple(_are_numbers(cells) for cells in _plain_texts(path, raw, read)[0].values())
-
-
-def _may_begin_with_dates(path: Path, lines: bytes) -> bool:
-    """Whether the first column may hold dates, by the first lines alone: cutting many wide ones takes long."""
-    try:
-        _, raw, _ = _cut(path, b"".join(lines.splitlines(keepends=True)[:MAX_FIRST_LINES]), pad_short=True)
-    except InputError:
-        return True
-    # The first row may be names, which fewer rows do not tell from data, and the last one a part of a quoted cell.
-    first = next(iter(raw.values()))[1:-1]
-    return len(first) < 3 or are_dates(pd.Series(first))
+def first_texts(table: TableFile | None) -> pd.DataFrame:
+    """The first rows of a table as texts; no columns where it could not be read."""
+    if table is None:
+        return pd.DataFrame()
+    return pd.DataFrame(table.cells, dtype="str") if table.cells else table.frame.reset_index().astype("str")
 
 
 def are_dates(cells: pd.Series) -> bool:
@@ -148,13 +156,12 @@ def read_table(
         if transpose and ending in PARQUET:
             raise InputError(f"transpose: {path} has a type for each column. Transpose the frame, and write it again.")
         return TableFile(matrix_frame(frame.to_numpy().T) if transpose else frame, Style())
-    content = _content(path, sheet) if not parts else _joined(parts, header)
-    place = files[0] if not parts else path
-    content = _transposed(place, content) if transpose else content
-    text, raw, read = _cut(place, content, pad_short=False, header=header)
-    on_shape = () if transpose else note_on_shape(path, raw, read.lines)
-    frame, style, notes = typed_frame(path, text, raw, read.style, types, words)
-    return replace(read, frame=frame, style=style, notes=(*_on_sheet(path, sheet), *on_shape, *read.notes, *notes))
+    content, on_sheet = _read_content(path, sheet) if not parts else (_join_parts(parts, header), ())
+    content = _transpose_text(path, content) if transpose else content
+    text, read = _cut(path, content, pad_short=False, header=header)
+    on_shape = () if transpose else note_on_shape(path, read.cells, read.lines)
+    frame, style, notes = typed_frame(path, text, read.cells, read.style, types, words)
+    return replace(read, frame=frame, style=style, notes=(*on_sheet, *on_shape, *read.notes, *notes))
 
 
 def read_texts(path: Path, sheet: str | None = None, pad_first: bool = False) -> TableFile:
@@ -168,22 +175,11 @@ def read_texts(path: Path, sheet: str | None = None, pad_first: bool = False) ->
         frame = _parquet(path)
         frame = frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
         return TableFile(frame.set_axis([str(name) for name in frame.columns], axis=1), Style())
-    _, raw, read = _cut(path, _content(path, sheet), pad_short=True, pad_first=pad_first)
-    texts, style, notes = _plain_texts(path, raw, read)
-    notes = [*_on_sheet(path, sheet), *read.notes, *notes]
+    content, on_sheet = _read_content(path, sheet)
+    _, read = _cut(path, content, pad_short=True, pad_first=pad_first)
+    texts, style, notes = _plain_texts(path, read.cells, read)
+    notes = [*on_sheet, *read.notes, *notes]
     return replace(read, frame=pd.DataFrame(texts, dtype="str"), style=style, notes=tuple(notes))
-
-
-def first_texts(path: Path) -> pd.DataFrame:
-    """The first lines of a file as texts; no columns where it is not read."""
-    if path.suffix.lower() not in EXTENSIONS or not path.is_file():
-        return pd.DataFrame()
-    try:
-        if path.suffix.lower() in PARQUET:
-            return pd.read_parquet(path).head(MAX_LINES).reset_index().astype("str")
-        return pd.DataFrame(_cut(path, _first_lines(path), pad_short=True)[1], dtype="str")
-    except Exception:  # reading the file reports what is wrong with it, in better words
-        return pd.DataFrame()
 
 
 def _plain_texts(path: Path, raw: Columns, read: TableFile) -> tuple[dict[str, list[str | None]], Style, list[str]]:
@@ -210,32 +206,29 @@ def _plain_texts(path: Path, raw: Columns, read: TableFile) -> tuple[dict[str, l
 
 
 def _require_spreadsheet(path: Path, sheet: str | None) -> None:
-    if sheet is not None and not is_spreadsheet(path):
+    if sheet is not None and path.suffix.lower() not in SPREADSHEETS:
         raise InputError(f"sheet: {path} is not a spreadsheet, and has no sheet {sheet!r}. Leave it out.")
 
 
-def _on_sheet(path: Path, sheet: str | None = None) -> tuple[str, ...]:
-    """Notes on which sheet of a spreadsheet was read."""
-    return read_sheet(path, sheet).notes if is_spreadsheet(path) else ()
-
-
-def _content(path: Path, sheet: str | None = None) -> bytes:
+def _read_content(path: Path, sheet: str | None = None) -> tuple[bytes, tuple[str, ...]]:
+    """The bytes of a file, or of a sheet as delimited text, and notes on which sheet was read."""
     try:
-        content = read_sheet(path, sheet).content if is_spreadsheet(path) else path.read_bytes()
+        is_sheet = path.suffix.lower() in SPREADSHEETS
+        content, notes = read_sheet(path, sheet) if is_sheet else (path.read_bytes(), ())
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: name a CSV, TSV, Excel or Parquet file.") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     if not content.strip():
         raise InputError(f"{path}: the file is empty. A table needs a line of column names and at least two rows.")
-    return content
+    return content, notes
 
 
-def _joined(parts: Sequence[Path], header: bool | None) -> bytes:
+def _join_parts(parts: Sequence[Path], header: bool | None) -> bytes:
     """The delimited text of parts as that of one file, whose column names stand on its first line only."""
-    contents = [_content(part) for part in parts]
-    style = _cut(parts[0], contents[0], pad_short=False, header=header)[2].style
-    texts = [_decoded(part, content)[0] for part, content in zip(parts, contents, strict=True)]
+    contents = [_read_content(part)[0] for part in parts]
+    style = _cut(parts[0], contents[0], pad_short=False, header=header)[1].style
+    texts = [_decode(part, content)[0] for part, content in zip(parts, contents, strict=True)]
     if style.header:
         names = first_record(texts[0], style.delimiter)
         for part, text in zip(parts, texts, strict=True):
@@ -247,16 +240,16 @@ def _joined(parts: Sequence[Path], header: bool | None) -> bytes:
     return "".join(ended).encode(style.encoding)
 
 
-def _transposed(path: Path, content: bytes) -> bytes:
+def _transpose_text(path: Path, content: bytes) -> bytes:
     """Delimited text whose lines are the columns of another one."""
-    _, columns, read = _cut(path, content, pad_short=False, header=False)
+    _, read = _cut(path, content, pad_short=False, header=False)
     text = io.StringIO(newline="")
-    csv.writer(text, delimiter=read.style.delimiter, lineterminator=read.style.newline).writerows(columns.values())
+    csv.writer(text, delimiter=read.style.delimiter, lineterminator=read.style.newline).writerows(read.cells.values())
     return text.getvalue().encode(read.style.encoding)
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    content = _content(path)
+    content, _ = _read_content(path)
     try:
         return pd.read_parquet(io.BytesIO(content))
     except ImportError:
@@ -270,7 +263,7 @@ def _matrix(path: Path) -> pd.DataFrame:
     """The data frame of a matrix in .npy or Zarr; attributes of the latter may name its columns."""
     try:
         if zarr_header(path) is None:
-            return matrix_frame(read_npy(io.BytesIO(_content(path))), f"{path}: ")
+            return matrix_frame(read_npy(io.BytesIO(_read_content(path)[0])), f"{path}: ")
         array, attributes = read_zarr(path)
     except ArrayFileError as error:
         rule = "is not an .npy file of numbers" if path.is_file() else "is not a Zarr array that can be read"
@@ -296,12 +289,17 @@ def matrix_frame(array: Array, where: str = "") -> pd.DataFrame:
 
 def _cut(
     path: Path, content: bytes, pad_short: bool, header: bool | None = None, pad_first: bool = False
-) -> tuple[str, Columns, TableFile]:
-    """Delimited text, its cells, and all else that is known of them; where the first line holds data, names too."""
-    text, encoding, notes = _decoded(path, content)
+) -> tuple[str, TableFile]:
+    """Delimited text, and its cells with all else that is known of them but their types.
+
+    pad_short: whether lines that end early have missing cells at their end
+    header:    whether the first line holds names, found out if it is None
+    pad_first: whether the first line may end early if it holds data
+    """
+    text, encoding, notes = _decode(path, content)
     newline = "\r\n" if "\r\n" in text[:100_000] else "\n"
     skipped = 0
-    is_sheet = is_spreadsheet(path)
+    is_sheet = path.suffix.lower() in SPREADSHEETS
     if named := re.match(r"sep=(.)\r?\n", text):  # Excel names the delimiter so
         delimiter, skipped, text = named[1], 1, text[named.end() :]
     text, n_comments = (text, 0) if is_sheet else without_comments(text)
@@ -335,10 +333,10 @@ def _cut(
         raise InputError(f"{path}, line {first}: columns {at} have the same name {repeated[0]!r}. Rename one of them.")
     style = Style(delimiter, ".", encoding, newline, has_names)
     cells = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    return text, cells, TableFile(pd.DataFrame(), style, tuple(notes), tuple(lines))
+    return text, TableFile(pd.DataFrame(), style, tuple(notes), tuple(lines), cells)
 
 
-def _decoded(path: Path, content: bytes) -> tuple[str, str, list[str]]:
+def _decode(path: Path, content: bytes) -> tuple[str, str, list[str]]:
     for mark, encoding in MARKS.items():
         if content.startswith(mark):
             return content.decode(encoding, errors="replace"), encoding, []

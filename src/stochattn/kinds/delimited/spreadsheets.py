@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from ..._backend.checks import suggest_names
 from ..options import InputError, listed
-from . import SPREADSHEETS
 
 Cell = str | bool | float | int | date | datetime | time | timedelta | None
 MIDNIGHT = time()
@@ -24,11 +23,6 @@ class Sheet(NamedTuple):
 
     content: bytes
     notes: tuple[str, ...]
-
-
-def is_spreadsheet(path: Path) -> bool:
-    """Whether a path has the extension of a spreadsheet."""
-    return path.suffix.lower() in SPREADSHEETS
 
 
 def read_sheet(path: Path, sheet: str | int | None = None) -> Sheet:

@@ -67,11 +67,12 @@ class ReturnsDescription(KindDescription):
 
     def recognizes(self, path: Path) -> bool:
         """A table of dates and numbers, or one in long format."""
-        from ..delimited.reading import first_texts, numbers_beside_dates
+        from ..delimited.reading import first_texts, numbers_beside_dates, read_first_rows
         from .recognition import is_long
 
-        numbers = numbers_beside_dates(path)
-        return (len(numbers) > 1 and all(numbers)) or is_long(first_texts(path))
+        first = read_first_rows(path)
+        numbers = numbers_beside_dates(first)
+        return (len(numbers) > 1 and all(numbers)) or is_long(first_texts(first))
 
     def accepts(self, data: object) -> bool:
         """A data frame in long format, or one of numbers beside dates, which in pandas are the index."""

@@ -19,6 +19,7 @@ from .recognition import (
     FORMATS,
     TICKER_NAMES,
     VALUE_NAMES,
+    are_bars,
     find_column,
     find_date_column,
     restore_index,
@@ -80,8 +81,9 @@ def _make_history(
         numbers = table[percent].apply(pd.to_numeric, errors="coerce") / 100
         table = table.assign(**{name: numbers[name].where(numbers[name].notna(), table[name]) for name in percent})
     table, long_notes = _pivot(table, source)
+    table, bar_notes = _select_close(table)
     table, dates, notes = _sort_days(table, source)
-    notes += [*read_notes, *long_notes]
+    notes += [*read_notes, *long_notes, *bar_notes]
     if percent:
         notes.append(f"numbers with a percent sign were divided by 100 ({listed(percent, 5)}).")
     frame = _parse_numbers(table, source, notes)
@@ -103,6 +105,18 @@ def _make_history(
     notes.append("prices became log-returns.")
     end_days = None if days is None else days[1:]
     return History(np.diff(np.log(matrix), axis=0), tickers, end_days, matrix[-1].copy(), tuple(notes))
+
+
+def _select_close(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The dates and the adjusted close of a file with the open, high, low and close of one ticker, and a note."""
+    date = find_date_column(table)
+    names = [name for name in table if name != date]
+    close = find_column(table[names], VALUE_NAMES)
+    if date is None or close is None or not are_bars(names):
+        return table, []
+    others = listed([name for name in names if name != close], 7)
+    note = f"the columns are of one ticker: {close!r} was read as its price, and {others} were left out."
+    return table[[date, close]], [note]
 
 
 def _pivot(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:

@@ -10,6 +10,9 @@ from .. import lazy_pandas as pd
 TICKER_NAMES = ("ticker", "tickers", "symbol", "symbols", "tic", "asset", "security", "instrument", "isin", "stock")
 VALUE_NAMES = ("adjclose", "adjustedclose", "adjusted", "close", "closingprice", "price", "logreturn", "return", "ret")
 """Columns of a table in long format, ignoring case and signs; the first of several columns of values is used."""
+BAR_NAMES = {"open", "high", "low", "close"}
+"""Columns of a file that has the trades of each day of one ticker."""
+BESIDE_BARS = {"adjclose", "adjustedclose", "adjusted", "volume", "dividends", "stocksplits", "capitalgains"}
 FORMATS = {  # formats of dates: an example, its pattern, and the formats for pandas
     "2024-12-31": (r"\d{4}-\d{1,2}-\d{1,2}(?:[T ].*)?", ("ISO8601",)),
     "2024/12/31": (r"\d{4}/\d{1,2}/\d{1,2}", ("%Y/%m/%d",)),
@@ -46,9 +49,19 @@ def is_long(columns: pd.DataFrame) -> bool:
     return bool(is_number and (columns[date].duplicated().any() or columns[ticker].duplicated().any()))
 
 
+def are_bars(names: Sequence[str]) -> bool:
+    """Whether columns are the open, high, low and close of one ticker, and what is listed beside them."""
+    plain = set(map(_simplify, names))
+    return plain >= BAR_NAMES and plain <= BAR_NAMES | BESIDE_BARS
+
+
+def _simplify(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.lower())
+
+
 def find_column(table: pd.DataFrame, names: Sequence[str]) -> str | None:
     """The column with the first of these names, ignoring case, spaces and signs."""
-    plain = {re.sub(r"[\W_]", "", column.lower()): column for column in reversed(table.columns)}
+    plain = {_simplify(column): column for column in reversed(table.columns)}
     return next((plain[name] for name in names if name in plain), None)
 
 

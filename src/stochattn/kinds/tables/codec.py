@@ -22,11 +22,10 @@ from .. import lazy_pandas as pd
 from ..codec import Codec, Conditioned
 from ..controls import Range
 from ..delimited.cells import Style
-from ..delimited.formulas import formula_note, is_formula
+from ..delimited.formulas import formula_note, have_formula
 from ..delimited.notations import TextNotation
-from ..delimited.reading import read_table
-from ..frames import frame_of
-from ..native import FrameType, Native
+from ..delimited.reading import TableFile, read_table
+from ..native import FrameType, Native, frame_of
 from ..options import InputError, listed
 from ..regions import FeatureObservation
 from .columns.cells import Cells, cells_of, equal_cells
@@ -50,6 +49,11 @@ from .writing import frame_state
 
 if TYPE_CHECKING:
     from .relations.relations import CellArray
+
+
+def read_with_options(path: Path, options: TableOptions, parts: Sequence[Path] = ()) -> TableFile:
+    """The table in a file, or in `parts`, read as the options say."""
+    return read_table(path, options.header, parts, options.sheet, options.transpose, options.columns)
 
 
 N_ROUNDS = 5
@@ -156,6 +160,7 @@ class TableCodec(Codec):
     differences: columns whose feature is their distance from another column, each after that of its base
     frame_type:  of the frames that users get, where these are not of pandas
     original:    the codec without conditions, where differences were swapped for conditions; else None
+    unconditioned: of a codec with conditions, the one of the same features without them
     """
 
     stored: pd.DataFrame
@@ -172,13 +177,18 @@ class TableCodec(Codec):
     conditioned: frozenset[str] = frozenset()
     differences: tuple[Difference, ...] = ()
     original: TableCodec | None = None
+    unconditioned: TableCodec | None = None
     frame_type: FrameType | None = None
 
     @classmethod
     def read(cls, path: Path, options: TableOptions | None = None, parts: Sequence[Path] = ()) -> TableCodec:
         """A codec of the table in a file, or in `parts`: delimited text, a spreadsheet, Parquet, .npy or Zarr."""
         options = options or TableOptions()
-        table = read_table(path, options.header, parts, options.sheet, options.transpose, options.columns)
+        return cls.of_file(read_with_options(path, options, parts), path, options)
+
+    @classmethod
+    def of_file(cls, table: TableFile, path: Path, options: TableOptions) -> TableCodec:
+        """A codec of a table that was read from a file."""
         source = Source(str(path), table.lines, day_first=table.style.decimal == ",")
         return cls.fit(table.frame, options, table.style, source, table.notes)
 
@@ -298,8 +308,10 @@ class TableCodec(Codec):
         The condition of a generator has positions (r,) and values (r,) of features, and a region of other features.
         """
         values = resolve_relations(self, values)
-        if (oriented := self.for_conditions(values)) is not self:
-            return oriented.condition(values)
+        return self.with_scales_of(values.keys())._impose(values)
+
+    def _impose(self, values: Mapping[str, Condition]) -> Conditioned:
+        """Impose resolved conditions on columns that have their own scale."""
         at, every = {name: self.position(name) for name in values}, np.arange(self.blocks[-1].stop)
         places, fixed, limited, notes = {name: every[self.blocks[at[name]]] for name in values}, {}, {}, []
         for name, value in values.items():
@@ -312,15 +324,12 @@ class TableCodec(Codec):
                 notes += [f"{name}={value} lies beyond the stored values of column {name!r}"] if is_beyond else []
         positions = np.concatenate([every[:0], *(places[name] for name in fixed)])
         features = np.concatenate([np.empty(0), *fixed.values()])
-        codec, observation = replace(self, conditioned=self.conditioned | set(values)), (positions, features)
+        codec = replace(self, conditioned=self.conditioned | set(values), unconditioned=self)
+        observation = (positions, features)
         if limited:
             region = region_of((places[name], restriction) for name, restriction in limited.items())
             return Conditioned(codec, FeatureObservation(*observation, region), tuple(notes))
         return Conditioned(codec, observation, tuple(notes))
-
-    def for_conditions(self, conditions: Mapping[str, Condition]) -> TableCodec:
-        """The codec in which columns with a condition have their own scale; always the same codec for these columns."""
-        return self.with_scales_of(resolve_relations(self, conditions).keys() if conditions else frozenset())
 
     def with_scales_of(self, names: AbstractSet[str]) -> TableCodec:
         """The codec in which these columns have their own scale, whatever columns have it now."""
@@ -441,7 +450,7 @@ def _list_formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tup
     """Columns with cells or names that a spreadsheet would run as formulas; ids count by their name alone."""
     names = {column.name for column in columns if column.type != ColumnType.ID}
     texts = {name: set(cells.objects) for name, cells in table.items() if name in names and cells.dtype.kind == "O"}
-    return tuple(name for name in table if any(map(is_formula, (name, *texts.get(name, ())))))
+    return tuple(name for name in table if have_formula((name, *texts.get(name, ()))))
 
 
 def _encode(columns: Sequence[Column], cells: Mapping[str, Cells], differences: Sequence[Difference]) -> Array:

@@ -25,7 +25,7 @@ from ..controls import ChoiceControl, Control, RangeControl
 from ..delimited import COMMAS, PARQUET, TABS
 from ..delimited.cells import Style
 from ..delimited.formulas import without_apostrophes
-from ..delimited.reading import COLUMNS, are_dates, matrix_frame, numbers_beside_dates, read_table
+from ..delimited.reading import COLUMNS, are_dates, matrix_frame, numbers_beside_dates, read_first_rows, read_table
 from ..gallery import Display
 from ..generator import Generator
 from ..hopfield import HopfieldGenerator, LinearEmbedding
@@ -34,7 +34,7 @@ from ..measures import KeyMeasure, Measures
 from ..native import FrameType, Native, pandas_frame
 from ..options import InputError
 from ..plain import Gaussian
-from .codec import TableCodec
+from .codec import TableCodec, read_with_options
 from .columns.cells import Cells
 from .columns.columns import Column, Levels, Source, Value
 from .columns.inference import AMOUNTS, as_strings, check_rows, transpose
@@ -190,8 +190,10 @@ class TableKind(TableDescription, Kind["TableCodec"]):
 
     def read_recognized(self, path: Path, options: TableOptions) -> TableCodec:
         """The codec of the table in a file; a note says where it may be a price history or signals instead."""
-        codec, note = self.read(path, options), ""
-        if any(numbers_beside_dates(path, options.sheet)):
+        table, note = read_with_options(path, options), ""
+        codec = TableCodec.of_file(table, path, options)
+        first = read_first_rows(path, options.sheet) if options.transpose else table
+        if any(numbers_beside_dates(first)):
             note = DATED_NOTE
         elif path.suffix.lower() == ".npy" or path.is_dir():  # others have names of columns, as tables have
             note = _note_on_matrix(codec.stored.to_numpy())

@@ -29,9 +29,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
+from ....core.mixture import pick_stratified
 from ....core.neighbors import spaced_indices
 from ...generator import Description, Generated
-from ...stratified import stratified
 from .alignment import ShiftedClass, find_shifted_classes
 from .normalization import Normalization
 from .warps import MIN_SCALE, SMOOTHNESS, enforce_increasing, interpolate_cubic, invert, register, resample_to_grid
@@ -353,7 +353,7 @@ class SignalDeformations:
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new signals (n, T, C), and the stored one that each was drawn around. The first m are the m draws."""
         which, choices, noise = rng.spawn(3)
-        i, j = stratified(np.log(self.shares), n, which), choices.integers(self.warps.shape[1], size=n)
+        i, j = pick_stratified(np.log(self.shares), n, which), choices.integers(self.warps.shape[1], size=n)
         values = np.stack([self.component(*place).draw(noise) for place in zip(i.tolist(), j.tolist(), strict=True)])
         return Generated(self.unit * values.reshape(n, *self.signals.shape[1:]), self.sources[i])
 

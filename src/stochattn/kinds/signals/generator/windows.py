@@ -26,9 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array
-from ....core.mixture import perplexity, pick
+from ....core.mixture import perplexity, pick, pick_stratified
 from ...generator import NO_DENSITY, Description, Generated, few_sources
-from ...stratified import stratified
 
 ROWS = 32
 """Signals that are drawn together; blocks are always full, so that the bits of a signal do not depend on the others."""
@@ -138,7 +137,7 @@ class TimeWindowGenerator:
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new signals (n, T, C), and the stored one that each was drawn around. The first m are the m draws."""
         which, choices, noise = rng.spawn(3)
-        k = stratified(self.log_shares, n, which)
+        k = pick_stratified(self.log_shares, n, which)
         cumulative = np.cumsum(np.exp(self.log_weights - self.log_shares), axis=0)  # of groups, for each signal
         u, g = choices.random(n), np.zeros(n, dtype=np.intp)
         for j in np.unique(k):

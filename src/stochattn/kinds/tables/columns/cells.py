@@ -13,7 +13,7 @@ import numpy as np
 from ...._backend.arrays import Array
 from ... import lazy_pandas as pd
 from ...delimited.notations import TextNotation
-from ...frames import PLAIN_KINDS
+from ...native import PLAIN_KINDS
 from .scales import Distinct
 
 

@@ -17,7 +17,7 @@ from ... import lazy_pandas as pd
 from ...controls import condition_text
 from ...delimited.notations import DurationNotation, TextNotation, TimeNotation
 from ...delimited.numbers import Notation
-from ...frames import PLAIN_KINDS
+from ...native import PLAIN_KINDS
 from ...options import InputError, listed
 from ..description import ColumnType
 from .cells import Cells

@@ -26,7 +26,10 @@ SHORT_FORMATS = {
     r"\d\d/\d{4}": "%m/%Y",
     r"\d\d\.\d{4}": "%m.%Y",
     r"\d{4}M\d\d": "%YM%m",
+    r"(19|20)\d{6}": "%Y%m%d",
 }
+COMPACT = "%Y%m%d"
+"""The format of dates that look like integers, which a condition may state as such."""
 MARK = "\x01"
 """A character that no date contains."""
 FIRST, LAST = -62_135_596_800, 253_402_300_799
@@ -45,6 +48,7 @@ class DateScale:
               offsets, in units; a new time has the offset of the last stored time before it
     colon:    whether such offsets are written with a colon
     digits:   of fractions of a second, in strings
+    omits_zero_fraction: whether a time without a fraction of a second is written without one, as Python writes it
     """
 
     format: str | None = None
@@ -58,6 +62,7 @@ class DateScale:
     shifts: tuple[tuple[int, int], ...] = ()
     colon: bool = True
     digits: int = 6
+    omits_zero_fraction: bool = False
 
     @property
     def counts_days(self) -> bool:
@@ -91,6 +96,8 @@ class DateScale:
 
         A time without a zone is taken in the zone of the column.
         """
+        if isinstance(value, int | np.integer) and self.format == COMPACT:
+            value = str(value)
         if isinstance(value, str) and self.format:
             number = float(self.numbers(pd.Series([value]))[0])
             if not math.isnan(number):
@@ -143,6 +150,8 @@ class DateScale:
         strings = strings.str.replace(f"{MARK}0?", "", regex=True) if self.unpadded else strings
         if self.digits < 6:
             strings = strings.str.replace(rf"(?<=\.\d{{{self.digits}}})\d+", "", regex=True)
+        if self.omits_zero_fraction:
+            strings = strings.str.replace(r"\.0+(?!\d)", "", regex=True)
         if self.shifts:
             minutes = (offsets // (60 * PER_SECOND[self.unit])).tolist()
             middle = ":" if self.colon else ""
@@ -168,15 +177,15 @@ class DateScale:
             days = [None if is_missing else cell for cell, is_missing in zip(series, series.isna(), strict=True)]
             return np.array(days, dtype="M8[D]").astype(f"M8[{self.unit}]")
         if self.format is not None:
-            return self._read_strings(cells, self.format)
+            return self._read_strings(cells, "ISO8601" if self.omits_zero_fraction else self.format)
         if self.zone is not None:
             series = (series if self.local else series.dt.tz_convert("UTC")).dt.tz_localize(None)
         return np.asarray(series.to_numpy(dtype=f"M8[{self.unit}]"))
 
     def _read_strings(self, cells: Cells, format: str) -> Array:
-        present = cells.present
+        present, in_utc = cells.present, str(self.format).endswith("%z")
         if format not in present.dates:
-            dates = pd.to_datetime(present.objects, format=format, errors="coerce", utc=format.endswith("%z"))
+            dates = pd.to_datetime(present.objects, format=format, errors="coerce", utc=in_utc)
             present.dates[format] = np.asarray(dates.tz_localize(None).to_numpy(dtype=f"M8[{self.unit}]"))
         times = np.full(len(cells.array), np.datetime64("NaT"), dtype=f"M8[{self.unit}]")
         times[~cells.missing] = present.dates[format]
@@ -199,6 +208,8 @@ def fit_date_scale(cells: Cells, day_first: bool, place: Callable[[int], str]) -
         return None, False
     formats = list(dict.fromkeys((first, _guess(str(cells.objects[0]), not day_first) or first)))
     scales = [scale for format in formats if (scale := _fit_strings(cells, format)) is not None]
+    if not scales and (scale := _fit_python_times(cells, first)) is not None:
+        scales = [scale]
     if not scales:
         _require_one_format(cells.series, formats, day_first, place)
         return None, False
@@ -219,11 +230,23 @@ def _fit_times(cells: Cells) -> DateScale:
 
 def _fit_strings(cells: Cells, format: str) -> DateScale | None:
     """A scale that reads every one of the strings and writes it back as it stands."""
-    times, written = DateScale(format)._times(cells), cells.objects
+    fraction = re.search(r"\.(\d+)", str(cells.objects[0])) if "%f" in format else None
+    return _complete(DateScale(format, digits=6 if fraction is None else min(6, len(fraction[1]))), cells)
+
+
+def _fit_python_times(cells: Cells, format: str) -> DateScale | None:
+    """A scale for times as Python writes them, of which only some have fractions of a second; None for others."""
+    if "%S" not in format or not format.startswith("%Y-%m-%d"):
+        return None
+    format = format if "%f" in format else format.replace("%S", "%S.%f")
+    return _complete(DateScale(format, omits_zero_fraction=True), cells)
+
+
+def _complete(scale: DateScale, cells: Cells) -> DateScale | None:
+    """The scale with what its strings show, if it reads every one of them and writes it back as it stands."""
+    format, times, written = str(scale.format), scale._times(cells), cells.objects
     if np.isnat(times).any():
         return None
-    fraction = re.search(r"\.(\d+)", str(written[0])) if "%f" in format else None
-    scale = replace(DateScale(format), digits=6 if fraction is None else min(6, len(fraction[1])))
     scale = _with_shifts(scale, cells.series, times) if format.endswith("%z") else scale
     scales = (replace(scale, unpadded=unpadded)._fit(times) for unpadded in ("", "dmHI", "HI", "dm"))
     return next((scale for scale in scales if scale.strings(scale._steps(times)) == written), None)

@@ -26,10 +26,9 @@ import numpy as np
 from ...._backend.arrays import Array
 from ...._backend.console import Progress
 from ...._backend.parallel import Shared
-from ....core.mixture import perplexity
+from ....core.mixture import perplexity, pick_stratified
 from ...generator import NO_DENSITY, Description, Generated, few_sources
 from ...regions import FeatureObservation, Region, rarity_notes
-from ...stratified import stratified
 from .covariance import MAX_UNLIKELY, MIN_EXPLAINING, CovarianceGenerator, CovarianceKernels
 from .neighborhoods import FOLDS, N_EXPECTED_STEPS, NEIGHBORS, Folds, KernelParams, Likelihoods, ascend, log_kernels
 
@@ -175,7 +174,7 @@ class ClassKernels:
         which, *streams = rng.spawn(1 + len(self.parts))
         log_weights = np.concatenate([part.log_share + part.kernels.log_shares for part in self.parts])
         sizes = [len(part.kernels.sources) for part in self.parts]
-        c = np.repeat(np.arange(len(sizes)), sizes)[stratified(log_weights, n, which)]
+        c = np.repeat(np.arange(len(sizes)), sizes)[pick_stratified(log_weights, n, which)]
         features, source = np.empty((n, self._n_features)), np.empty(n, dtype=np.intp)
         for i, (part, stream) in enumerate(zip(self.parts, streams, strict=True)):
             rows = np.flatnonzero(c == i)

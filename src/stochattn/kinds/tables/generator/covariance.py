@@ -41,11 +41,10 @@ import numpy as np
 from ...._backend.arrays import Array, ArrayLike, to_numpy
 from ...._backend.checks import check_count
 from ....core.memory import MemoryBank, as_bank
-from ....core.mixture import equations, perplexity, pick
+from ....core.mixture import equations, perplexity, pick, pick_stratified
 from ...generator import NO_DENSITY, Description, Generated, few_sources
 from ...hopfield import Coordinates
 from ...regions import FeatureObservation, Restricted
-from ...stratified import stratified
 from .neighborhoods import (
     MAX_MEMORIES,
     MIN_ROWS,
@@ -294,7 +293,7 @@ class CovarianceGenerator:
         else:
             size = 1 if self.marginals is None else min(len(self.sources), MAX_ROUND)
             which, noise, shifts = rng.spawn(3)
-            k = stratified(self.kernels.log_weights, math.ceil(n / size) * size, which)
+            k = pick_stratified(self.kernels.log_weights, math.ceil(n / size) * size, which)
             features = self.space.features(self.kernels.around(k, noise, self.kernels.observed)) + self.offsets
             if self.marginals is not None:
                 features = self.marginals.stratify(features, size, shifts)

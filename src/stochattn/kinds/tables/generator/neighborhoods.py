@@ -19,8 +19,8 @@ from ...._backend.checks import check_choice
 from ...._backend.console import Progress
 from ...._backend.parallel import Shared, effective_jobs, in_workers
 from ...._backend.products import limit_to_one_thread
+from ....core.mixture import pick_stratified
 from ....core.neighbors import k_nearest
-from ...stratified import stratified
 
 FLOOR = 1e-6
 """Least variance of a direction, as a share of the mean variance: constant columns stay nearly constant."""
@@ -140,7 +140,7 @@ def choose_memories(w: Array, n: int, classes: Array | None = None) -> KernelCen
         total = w[members].sum()
         size = max(round(n * total / w.sum()), MIN_ROWS)
         if size < len(members):
-            picks = stratified(np.log(w[members] / total), size, rng)
+            picks = pick_stratified(np.log(w[members] / total), size, rng)
             weights[members] = np.bincount(picks, minlength=len(members)) * total / size
         else:
             weights[members] = w[members]
