@@ -162,13 +162,13 @@ def test_changes_of_the_first_form(explorer):
     assert after(id="seed", value=9).seed == 9
     assert after(id="new-seed").seed >= 0
     assert len({after(id="new-seed").seed for _ in range(5)}) > 1
-    with pytest.raises(InputError, match=r"n must be an integer; got 2\.5"):
+    with pytest.raises(TypeError, match=r"n must be an integer; got 2\.5"):
         after(id="n", value=2.5)
-    with pytest.raises(InputError, match="seed must be a number"):
+    with pytest.raises(TypeError, match="seed must be an integer; got None"):
         after(id="seed", value=None)
     with pytest.raises(ValueError, match="novelty"):
         after(id="novelty", value=-0.2)
-    with pytest.raises(InputError, match=r"generator must be one of .*hopfield.*; got 'other'"):
+    with pytest.raises(ValueError, match=r"generator must be one of .*hopfield.*; got 'other'"):
         after(id="generator", value="other")
     with pytest.raises(InputError, match="no control"):
         after(id="other")

@@ -9,9 +9,8 @@ from random import SystemRandom
 
 import panel as pn
 
-from .._backend.checks import check_positive
+from .._backend.checks import check_choice, check_count, check_non_negative, check_positive
 from .._backend.html import Html, join, number, tag, text
-from .._backend.state import Plain
 from ..kinds.options import InputError, knob_of
 from .fields import (
     CONDITION,
@@ -86,40 +85,27 @@ def _change_settings(
     """Return the settings after a change in the form of settings."""
     name, value = message["id"], message.get("value")
     if name == GENERATOR:
-        if value not in explorer.generators:
-            raise InputError(f"generator must be one of {', '.join(explorer.generators)}; got {value!r}.")
-        return replace(settings, generator=str(value), knob=None, novelty=None)
+        generator = check_choice("generator", value, explorer.generators)
+        return replace(settings, generator=generator, knob=None, novelty=None)
     if name == KNOB:
         if "mark" in message:
             return replace(settings, knob=str(message["mark"]), novelty=None)
         if slider is None:
             return settings
-        return replace(settings, knob=slider.value(_number("position", message.get("position"))), novelty=None)
+        position = check_non_negative("position", message.get("position"))
+        return replace(settings, knob=slider.value(position), novelty=None)
     if name == NOVELTY:
         if value is None:
             return replace(settings, novelty=None)
-        novelty = check_positive(NOVELTY, _number(NOVELTY, value), "0 is exact recall, which no finite beta gives.")
+        novelty = check_positive(NOVELTY, value, "0 is exact recall, which no finite beta gives.")
         return replace(settings, knob=None, novelty=novelty)
     if name == N:
-        return replace(settings, n=_integer("n", value))
+        return replace(settings, n=check_count("n", value))
     if name == SEED:
-        return replace(settings, seed=_integer("seed", value))
+        return replace(settings, seed=check_count("seed", value, 0))
     if name == NEW_SEED:
         return replace(settings, seed=SystemRandom().randrange(MAX_NEW_SEED))
     raise InputError(f"there is no control {name!r}.")
-
-
-def _number(name: str, value: Plain) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{name} must be a number; got {value!r}.")
-    return float(value)
-
-
-def _integer(name: str, value: Plain) -> int:
-    number = _number(name, value)
-    if number != int(number):
-        raise InputError(f"{name} must be an integer; got {value!r}.")
-    return int(number)
 
 
 MAX_NOTES = 4

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -46,13 +46,10 @@ class ItemMap:
     shares: tuple[float, float]  # of the variance
 
     @classmethod
+    @limit_to_one_thread("scipy.linalg")
     def of(cls, codec: Codec) -> ItemMap:
         """Compute the map of the stored items."""
-        with limit_to_one_thread("scipy.linalg"):
-            return cls._of(codec.features(codec.stored))
-
-    @classmethod
-    def _of(cls, features: Array) -> ItemMap:
+        features = codec.features(codec.stored)
         mean = features.mean(0)
         centered = (features - mean).astype(np.float32)
         rows = centered[:: max(len(centered) // MAX_FITTED, 1)]
@@ -192,13 +189,6 @@ Progress = Callable[[int, int], None]
 """Called with the number of drawn items and the total; it raises `Superseded` if the items are no longer needed."""
 
 
-class WriteCommand(Protocol):
-    """The command that draws n items and writes them to `out`."""
-
-    def __call__(self, asked: Asked, generator: str, n: int, seed: int, out: str) -> str:
-        """Return the command to type."""
-
-
 @dataclass(frozen=True)
 class Origin:
     """How the first synthesizer was made from a file.
@@ -206,13 +196,14 @@ class Origin:
     kind:    the kind that the user named, or None if it was recognized
     reading: options of reading that the user set, by name
     asked:   all choices of the user
+    command: writes the command for choices, a generator, n, a seed and an output
     """
 
     path: str
     kind: str | None
     reading: Mapping[str, object]
     asked: Asked
-    command: WriteCommand
+    command: Callable[[Asked, str, int, int, str], str]
 
 
 class Superseded(Exception):
