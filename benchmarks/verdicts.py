@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import stochattn as sa
-from stochattn.report import Verdict, measure, verdict_on
+from stochattn.report import Verdict, judge, measure
 
 from .table_contest_data import package
 
@@ -96,7 +96,7 @@ def halves(name: str, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def verdict(stored: pd.DataFrame, new: pd.DataFrame, seed: int, *, quick: bool) -> Verdict:
     """The verdict on new rows of which it is not known how they were made."""
-    return verdict_on(measure(sa.fit(stored, "table"), new, seed, False, method_known=False, quick=quick))
+    return judge(measure(sa.fit(stored, "table"), new, seed, False, method_known=False, quick=quick))
 
 
 def main() -> None:

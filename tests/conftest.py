@@ -70,7 +70,7 @@ def large_forests(monkeypatch):
 @pytest.fixture
 def unrendered_figures(monkeypatch):
     """Figures are made but not drawn, which takes a third of the time of a report: for tests of its text."""
-    monkeypatch.setattr(figures, "_bytes", lambda figure, **options: b"<svg/>")
+    monkeypatch.setattr(figures, "_save", lambda figure, **options: b"<svg/>")
 
 
 SLOW = (

@@ -49,7 +49,7 @@ def test_the_input_is_never_the_output(inputs, tmp_path):
         assert "is the input" in refused("sample", source, "-o", out)
     assert "must end in .html" in refused("report", source, "-o", source)
     (tmp_path / "page.html").symlink_to(source)
-    assert "is what the report is about" in refused("report", source, "-o", tmp_path / "page.html")
+    assert "is an input of the report" in refused("report", source, "-o", tmp_path / "page.html")
     assert source.read_bytes() == before
     faces = inputs["image"]
     for out in (faces, faces / "lying", faces.parent, faces / "lying" / ".."):

@@ -91,7 +91,7 @@ def test_a_folder_has_its_name_again_after_a_kill_at_any_move(inputs, tmp_path):
     for at, n in ((1, 5), (2, 6), (3, 6)):
         path = place / f"a{at}" / "new"
         assert path.exists() == (at != 2)
-        summary = commands._known(path, inputs["image"]) or read_summary(path)  # what a report does first
+        summary = commands._find_summary(path, inputs["image"]) or read_summary(path)  # what a report does first
         assert summary.n == n
         assert summary.fits(path)
         assert [p.name for p in path.parent.iterdir()] == ["new"]

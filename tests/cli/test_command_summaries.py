@@ -65,10 +65,10 @@ def test_a_renamed_or_moved_input_is_recognised_by_its_content(inputs, kind, tmp
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     moved = source.rename(elsewhere / f"other{source.suffix}")
-    assert commands._known(out, moved).seed == 8
+    assert commands._find_summary(out, moved).seed == 8
     changed = next(file for file in [moved, *sorted(moved.rglob("*.*"))] if file.is_file())
     changed.write_bytes(changed.read_bytes() + b"\n")
-    assert commands._known(out, moved) is None
+    assert commands._find_summary(out, moved) is None
 
 
 def test_reports_fit_the_synthesizer_of_the_samples_again(inputs, tmp_path):
@@ -177,7 +177,7 @@ def test_a_report_does_not_search_again_for_the_settings_of_a_summary(inputs, tm
     monkeypatch.setattr(covariance, "_search", lambda rows: searched.append(len(rows)) or search(rows))
     works("report", inputs["table"], new)
     assert searched == [read_summary(new).stored // 2] * 5  # of the halves, which are fitted afresh
-    assert "as the run that made them chose and recorded them" in new.with_suffix(".html").read_text()
+    assert "as recorded by the run that made them" in new.with_suffix(".html").read_text()
 
 
 def test_a_summary_names_the_generator_that_drew_under_conditions(inputs, tmp_path):

@@ -26,7 +26,7 @@ WORDING = Wording.of(KindOptions.of([kind_of(name) for name in kind_names()]))
         ("paths need their order: pass link=False.", "paths need their order: pass --no-link."),
         ("pass kind='returns'", "pass --kind returns"),
         ('Leave out sampler, or pass sampler="exact".', "Leave out --sampler, or pass --sampler exact."),
-        ("not recognised: pass kind=, one of table.", "not recognised: pass --kind, one of table."),
+        ("not recognized: pass kind=, one of table.", "not recognized: pass --kind, one of table."),
         (
             "beta is not an option of protein data; there are score, max_column_gaps.",
             "--beta is not an option of protein data; there are --score, --max-column-gaps.",
@@ -40,7 +40,7 @@ WORDING = Wording.of(KindOptions.of([kind_of(name) for name in kind_names()]))
     ],
 )
 def test_arguments_are_named_as_they_are_typed(message, typed):
-    assert WORDING.as_typed(message) == typed
+    assert WORDING.reword(message) == typed
 
 
 def test_notes_on_the_page_of_a_report_name_options(tmp_path):

@@ -14,7 +14,7 @@ import stochattn as sa
 from command_runner import APP, KINDS, read_new, refused, works
 from made_items import family, table, write_fasta
 from stochattn.cli import run
-from stochattn.cli.options import _converted
+from stochattn.cli.options import _convert
 from stochattn.kinds.summary import read_summary
 from stochattn.synthesizer import drawing
 from stochattn.synthesizer.synthesizer import Synthesizer
@@ -249,8 +249,8 @@ def test_parser_errors_are_one_line(words):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("report", "x.csv", "--jobs", "two"), "--jobs must be a whole number; got 'two'."),
-        (("sample", "x.csv", "-o", "y.csv", "-n", "5.5"), "-n must be a whole number; got '5.5'."),
+        (("report", "x.csv", "--jobs", "two"), "--jobs must be an integer; got 'two'."),
+        (("sample", "x.csv", "-o", "y.csv", "-n", "5.5"), "-n must be an integer; got '5.5'."),
         (("sample", "x.csv", "-o", "y.csv", "-n", "0"), "-n must be 1 or more; got '0'."),
     ],
 )
@@ -274,7 +274,7 @@ def test_internal_errors_are_one_line(inputs, monkeypatch, tmp_path):
 def test_option_values_are_converted_to_their_types(inputs, tmp_path):
     out = tmp_path / "a.csv"
     said = refused("sample", inputs["returns"], "--window", "soon", "-o", out)
-    assert said == "error: --window must be a whole number; got 'soon'."
+    assert said == "error: --window must be an integer; got 'soon'."
     said = refused("sample", inputs["table"], "--variance", "most", "-o", out)
     assert said == "error: --variance must be a number; got 'most'."
     works("sample", inputs["image"], "-n", 2, "--variance", "none", "-o", tmp_path / "a.npz")
@@ -289,11 +289,11 @@ def test_an_empty_kind_or_generator_is_an_error(inputs, tmp_path):
 
 
 def test_an_empty_part_is_none_only_where_its_type_allows_it():
-    assert _converted(tuple[str, ...], "a,,b") == ("a", "", "b")
-    assert _converted(tuple[str | None, ...], "a,,b") == ("a", None, "b")
-    assert _converted(tuple[float | None, float | None], ":5") == (None, 5.0)
+    assert _convert(tuple[str, ...], "a,,b") == ("a", "", "b")
+    assert _convert(tuple[str | None, ...], "a,,b") == ("a", None, "b")
+    assert _convert(tuple[float | None, float | None], ":5") == (None, 5.0)
     with pytest.raises(ValueError, match="could not convert"):
-        _converted(tuple[float, float], ":5")
+        _convert(tuple[float, float], ":5")
 
 
 def test_help_says_units_and_days():

@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from stochattn.evaluation.inspection import CHANCE, Mode, categories, chance_of, is_beyond, modes
+from stochattn.evaluation.inspection import CHANCE, Mode, compute_chance, count_categories, count_modes, is_beyond
 from stochattn.kinds import Part, Values
 
 
@@ -17,30 +17,30 @@ def blobs(n, share=0.5):
 @pytest.mark.parametrize("labels", [None, ["one"] * 40], ids=["no classes", "one class"])
 def test_stored_items_without_classes_to_compare_are_clustered(labels):
     """40 items are enough for two clusters of 15 or more."""
-    found = modes(blobs(40, 0.75), blobs(20, 0.5), labels)
+    found = count_modes(blobs(40, 0.75), blobs(20, 0.5), labels)
     assert sorted(mode.name for mode in found) == ["cluster 1", "cluster 2"]
     assert sorted((mode.stored, mode.new) for mode in found) == [(0.25, 0.5), (0.75, 0.5)]
 
 
 def test_few_or_equal_items_have_no_clusters():
-    assert modes(blobs(29), blobs(9), None) == ()
-    assert modes(np.tile([0.0, 1.0], (60, 1)), np.ones((9, 2)), None) == ()
+    assert count_modes(blobs(29), blobs(9), None) == ()
+    assert count_modes(np.tile([0.0, 1.0], (60, 1)), np.ones((9, 2)), None) == ()
 
 
 def test_an_item_counts_for_the_class_of_the_nearest_other_stored_one():
-    found = modes(blobs(8), blobs(4, 0.75), ["a"] * 4 + ["b"] * 4)
+    found = count_modes(blobs(8), blobs(4, 0.75), ["a"] * 4 + ["b"] * 4)
     assert found == (Mode("a", 4, 8, 3, 4), Mode("b", 4, 8, 1, 4))
 
 
 def test_an_item_that_says_its_class_counts_for_that():
     """Of a class that no stored item has, and far from those of the class that it says."""
-    found = modes(blobs(8), blobs(4, 0.75), ["a"] * 4 + ["b"] * 4, ["b", "b", "b", "c"])
+    found = count_modes(blobs(8), blobs(4, 0.75), ["a"] * 4 + ["b"] * 4, ["b", "b", "b", "c"])
     assert found == (Mode("a", 4, 8, 0, 4), Mode("b", 4, 8, 3, 4))
 
 
 def test_at_most_two_thousand_stored_items_are_counted():
     """Of 2,500, of which 751 are of one class: that would be 600.8 in 2,000."""
-    found = modes(blobs(2500, 751 / 2500), blobs(4), ["a"] * 751 + ["b"] * 1749)
+    found = count_modes(blobs(2500, 751 / 2500), blobs(4), ["a"] * 751 + ["b"] * 1749)
     assert [mode.n_stored for mode in found] == [601, 1399]
 
 
@@ -58,15 +58,15 @@ def test_a_mode_is_rare_below_half_its_share_where_chance_does_not_explain_it(n_
 def test_categories_are_those_of_parts_that_are_checked_separately():
     values = Values(np.array(["x", "x", "y"]), np.array(["x", "z"]))
     parts = [Part("city", "", "", 0.5, lambda: values, checked_separately) for checked_separately in (True, False)]
-    assert categories(parts) == (Mode("city: x", 2, 3, 1, 2), Mode("city: y", 1, 3, 0, 2))
+    assert count_categories(parts) == (Mode("city: x", 2, 3, 1, 2), Mode("city: y", 1, 3, 0, 2))
 
 
 def test_numbers_that_15_or_more_stored_items_share_are_categories():
     values = Values(np.repeat([30011.0, 30012.5, 3.0], [15, 15, 14]), np.array([30011.0]), numbers_may_be_codes=True)
     parts = [Part("code", "", "", 0.5, lambda: values, checked_separately=True)]
-    assert categories(parts) == (Mode("code: 30011", 15, 44, 1, 1), Mode("code: 30012.5", 15, 44, 0, 1))
+    assert count_categories(parts) == (Mode("code: 30011", 15, 44, 1, 1), Mode("code: 30012.5", 15, 44, 0, 1))
     values = values._replace(numbers_may_be_codes=False)  # such as brightness
-    assert categories(parts) == ()
+    assert count_categories(parts) == ()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3], ids=["real", "another"])
@@ -76,13 +76,15 @@ def test_parts_of_real_items_differ_by_chance(share):
 
     def chances():
         stored, new = rng.normal(size=80).round(1), rng.normal(2 * (rng.random(80) < share), 1).round(1)
-        yield chance_of(Values(stored, new))
+        yield compute_chance(Values(stored, new))
         names, other = (
             rng.choice(list("aaabbc"), 80),
             np.where(rng.random(80) < share, "c", rng.choice(list("aaabbc"), 80)),
         )
-        yield chance_of(Values(names, other))
-        yield chance_of(Values(stored, stored, gaps=(int(rng.binomial(80, 0.1)), int(rng.binomial(80, 0.1 + share)))))
+        yield compute_chance(Values(names, other))
+        yield compute_chance(
+            Values(stored, stored, gaps=(int(rng.binomial(80, 0.1)), int(rng.binomial(80, 0.1 + share))))
+        )
 
     below = (np.array([list(chances()) for _ in range(100)]) < 0.05).mean(0)
     assert (below <= 0.08).all() if share == 0 else (below >= 0.7).all()

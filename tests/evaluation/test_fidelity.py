@@ -12,9 +12,9 @@ from stochattn.evaluation.fidelity import (
     SHRINKAGE,
     TRAINING,
     WITHIN,
-    class_scores,
-    relations,
-    tail_difference,
+    measure_relations,
+    score_classes,
+    score_tails,
     two_sample_accuracy,
 )
 
@@ -40,7 +40,7 @@ def test_each_part_is_predicted_from_all_others(part_of):
     rng, p = np.random.default_rng(0), len(part_of)
     mixing = rng.normal(size=(2, p))
     new, stored, held_out = (rng.normal(size=(n, 2)) @ mixing + 0.3 * rng.normal(size=(n, p)) for n in (50, 40, 60))
-    found = relations(new, stored, held_out, part_of)
+    found = measure_relations(new, stored, held_out, part_of)
     parts = range(part_of.max() + 1)
     tried = {by: [explained_by_regression(stored, held_out, part_of, one, by) for one in parts] for by in SHRINKAGE}
     best = max(tried, key=lambda by: sum(tried[by]))
@@ -53,7 +53,7 @@ def test_each_part_is_predicted_from_all_others(part_of):
 def test_parts_that_do_not_vary_have_no_relations():
     rows = np.random.default_rng(1).normal(size=(20, 3))
     rows[:, 1] = 4.0
-    found = relations(rows, rows, rows, np.arange(3))
+    found = measure_relations(rows, rows, rows, np.arange(3))
     assert np.isnan(found.stored).tolist() == [False, True, False]
 
 
@@ -62,7 +62,7 @@ def test_a_constant_whose_mean_is_rounded_has_no_relations():
     rows = np.random.default_rng(0).normal(size=(11, 3))
     rows[:, 1] = 0.1  # its standard deviation is above 0
     assert rows.std(0)[1] > 0
-    found = relations(rows, rows, rows, np.arange(3))
+    found = measure_relations(rows, rows, rows, np.arange(3))
     assert np.isnan(found.stored[1])
     assert np.isfinite(found.stored[0])
 
@@ -70,8 +70,8 @@ def test_a_constant_whose_mean_is_rounded_has_no_relations():
 @pytest.mark.parametrize(("n_new", "n_stored"), [(2, 20), (20, 2)])
 def test_two_items_have_no_relations(n_new, n_stored):
     rows = np.random.default_rng(1).normal(size=(20, 3))
-    assert np.isnan(relations(rows[:n_new], rows[:n_stored], rows, np.arange(3))).all()
-    assert np.isfinite(relations(rows[:3], rows[:3], rows, np.arange(3))).all()
+    assert np.isnan(measure_relations(rows[:n_new], rows[:n_stored], rows, np.arange(3))).all()
+    assert np.isfinite(measure_relations(rows[:3], rows[:3], rows, np.arange(3))).all()
 
 
 @pytest.mark.usefixtures("large_forests")
@@ -107,7 +107,7 @@ def test_tails_of_known_laws():
     rng = np.random.default_rng(5)
     laplace, other, normal = rng.laplace(size=(40_000, 3)), rng.laplace(size=(40_000, 3)), rng.normal(size=(40_000, 3))
     exact = math.log(math.log(100) / math.log(2)) - math.log(norm.ppf(0.995) / norm.ppf(0.75))
-    found = tail_difference(normal, other, laplace)
+    found = score_tails(normal, other, laplace)
     assert found.new == pytest.approx(exact, abs=0.03)
     assert found.stored == pytest.approx(0.0, abs=0.03)
     assert found.worst == pytest.approx(exact, abs=0.03)
@@ -116,8 +116,8 @@ def test_tails_of_known_laws():
 def test_features_that_are_mostly_one_value_have_no_tails():
     rows = np.random.default_rng(6).normal(size=(50, 2))
     rows[:40, 1] = 0.0
-    assert tail_difference(rows, rows, rows)[:2] == (0.0, 0.0)
-    assert all(map(math.isnan, tail_difference(*[rows[:, 1:]] * 3)))
+    assert score_tails(rows, rows, rows)[:2] == (0.0, 0.0)
+    assert all(map(math.isnan, score_tails(*[rows[:, 1:]] * 3)))
 
 
 def classes(rng, n):
@@ -129,7 +129,7 @@ def classes(rng, n):
 def test_classes_that_mean_the_same_score_as_stored_ones_do():
     rng = np.random.default_rng(7)
     new, stored, held_out = (classes(rng, 200) for _ in range(3))
-    found = class_scores(new, stored, held_out, rng)
+    found = score_classes(new, stored, held_out, rng)
     share = max(np.bincount(held_out[1])) / 200
     for name in (TRAINING, AGREEMENT):
         assert min(found[name][:2]) > 0.93
@@ -140,7 +140,7 @@ def test_classes_that_mean_the_same_score_as_stored_ones_do():
 def test_shuffled_classes_score_like_naming_one_class():
     rng = np.random.default_rng(8)
     (rows, labels), stored, held_out = (classes(rng, 200) for _ in range(3))
-    found = class_scores((rows, rng.permutation(labels)), stored, held_out, rng)
+    found = score_classes((rows, rng.permutation(labels)), stored, held_out, rng)
     assert max(found[TRAINING].new, found[AGREEMENT].new) < 0.5
     assert found[WITHIN].new > 0.5
 
@@ -148,27 +148,35 @@ def test_shuffled_classes_score_like_naming_one_class():
 def test_two_classes_are_compared():
     rng = np.random.default_rng(9)
     both = [(rows[labels < 2], labels[labels < 2]) for rows, labels in (classes(rng, 60) for _ in range(3))]
-    assert class_scores(*both, rng)[TRAINING].new > 0.9
+    assert score_classes(*both, rng)[TRAINING].new > 0.9
 
 
-def test_classes_of_fewer_than_four_items_are_left_out():
-    rows, labels = np.arange(14.0)[:, None], np.array([0] * 4 + [1] * 3 + [2] * 7)
-    found = list(fidelity._by_class((rows, labels), (rows, labels)))
-    assert [len(some) for some, _ in found] == [4, 7]
+def test_classes_of_fewer_than_four_new_items_are_left_out():
+    """New rows of two classes are shifted by a standard deviation, and three rows of another class by nine."""
+    rows, labels = np.arange(14.0)[:, None], np.repeat([0, 1, 2], [4, 4, 6])
+    new = rows + rows.std() * np.where(labels == 1, 9, 1)[:, None]
+    stored = held_out = rows, labels
+    few = score_classes((new[labels != 1], labels[labels != 1]), stored, held_out, np.random.default_rng(0))
+    assert few[WITHIN][:2] == pytest.approx((1.0, 0.0))
+    indices = np.delete(np.arange(14), 7)  # leaves three items of the class
+    three = score_classes((new[indices], labels[indices]), stored, held_out, np.random.default_rng(0))
+    assert three[WITHIN] == few[WITHIN]
+    four = score_classes((new, labels), stored, held_out, np.random.default_rng(0))
+    assert four[WITHIN].new == pytest.approx((1 + 9 + 1) / 3)
 
 
 def test_some_of_many_parts_are_related(monkeypatch):
     monkeypatch.setattr(fidelity, "MAX_RELATED", 3)
     rows = np.random.default_rng(1).normal(size=(20, 6))
-    assert np.isfinite(relations(rows, rows, rows, np.arange(6)).stored).sum() == 3
+    assert np.isfinite(measure_relations(rows, rows, rows, np.arange(6)).stored).sum() == 3
 
 
 def test_new_items_of_unknown_classes_score_nothing():
     rng = np.random.default_rng(9)
     stored, held_out = classes(rng, 60), classes(rng, 60)
-    found = class_scores((stored[0], stored[1] + 3), stored, held_out, rng)
+    found = score_classes((stored[0], stored[1] + 3), stored, held_out, rng)
     assert found[TRAINING] == found[AGREEMENT] == (0.0, 1.0, 0.0)
-    assert class_scores(stored, stored, (held_out[0], 0 * held_out[1]), rng) == {}
+    assert score_classes(stored, stored, (held_out[0], 0 * held_out[1]), rng) == {}
 
 
 def test_relations_of_fewer_new_items_are_compared_with_as_many_stored_ones():
@@ -179,8 +187,11 @@ def test_relations_of_fewer_new_items_are_compared_with_as_many_stored_ones():
     rng, part_of = np.random.default_rng(10), np.arange(30)
     mixing = rng.normal(size=(3, 30))
     new, stored, held_out = (rng.normal(size=(n, 3)) @ mixing + 2 * rng.normal(size=(n, 30)) for n in (40, 300, 300))
-    found, of_all = relations(new, stored, held_out, part_of), relations(stored, stored, held_out, part_of)
-    assert found.stored == relations(new, stored[fidelity.spaced_indices(300, 40)], held_out, part_of).stored
+    found, of_all = (
+        measure_relations(new, stored, held_out, part_of),
+        measure_relations(stored, stored, held_out, part_of),
+    )
+    assert found.stored == measure_relations(new, stored[fidelity.spaced_indices(300, 40)], held_out, part_of).stored
     assert abs(np.mean(found.new) - np.mean(found.stored)) < 0.05
     assert np.mean(of_all.stored) > np.mean(found.stored) + 0.05
-    assert of_all.stored == relations(np.tile(stored, (2, 1)), stored, held_out, part_of).stored
+    assert of_all.stored == measure_relations(np.tile(stored, (2, 1)), stored, held_out, part_of).stored

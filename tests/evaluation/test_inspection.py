@@ -111,7 +111,7 @@ def test_the_curve_goes_beyond_the_betas_of_all_rules(monkeypatch):
 def test_a_generator_named_hopfield_must_be_one(monkeypatch):
     synth = made.synth("protein", generator="hopfield")
     monkeypatch.setattr(type(synth.kind), "fit_generator", lambda *_: object())
-    with pytest.raises(TypeError, match="the generator 'hopfield' must be a Hopfield; got object"):
+    with pytest.raises(TypeError, match="the generator 'hopfield' must be a HopfieldGenerator; got object"):
         inspect(synth)
 
 

@@ -1,7 +1,6 @@
 """Split-half validation, where the answer is known."""
 
 import warnings
-from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -16,7 +15,7 @@ from stochattn.evaluation.split_half import (
     HeldOutMetrics,
     SplitHalfResult,
     SplitMetrics,
-    affordable_items,
+    limit_items,
     split_half_validation,
 )
 
@@ -74,7 +73,7 @@ def test_the_beta_of_all_items_is_used_if_a_rule_fails_on_a_half():
         try:
             synth.refit(indices).describe()
         except ValueError:
-            betas.append(split_half._refitted(synth, indices, {}).describe().temperature.beta)
+            betas.append(split_half._refit_half(synth, indices, {}).describe().temperature.beta)
 
     for seed in range(80):
         attempt(np.sort(np.random.default_rng(seed).permutation(len(values))[:6]))
@@ -112,10 +111,10 @@ def test_windows_that_are_split_share_no_day():
 
 
 def test_work_is_bounded_for_any_size():
-    assert affordable_items(60, 100, 10) == 60
-    assert affordable_items(10**6, 20, 5) == 1000
-    assert 20 <= affordable_items(10**6, 10**6, 5) < 100
-    assert affordable_items(12, 10**9, 5) == 12
+    assert limit_items(60, 100, 10) == 60
+    assert limit_items(10**6, 20, 5) == 1000
+    assert 20 <= limit_items(10**6, 10**6, 5) < 100
+    assert limit_items(12, 10**9, 5) == 12
 
 
 def test_more_draws_reveal_more():
@@ -155,7 +154,7 @@ def test_one_split_by_hand(options):
 def test_a_split_draws_with_a_seed_of_its_own():
     """The seed has 62 bits, and comes after the permutation of the items."""
     synth = made.synth("table", K=30, generator="hopfield", beta=50.0)
-    found = split_half._one_split(split_half._SplitTask(synth, np.arange(30), 20, 3, None, {}), 2, classify=False)
+    found = split_half._evaluate_split(split_half._SplitTask(synth, np.arange(30), 20, 3, None, {}), 2, classify=False)
     rng = np.random.default_rng([3, 2])
     half, new, inside, outside = split_by_hand(synth, rng)
     assert found.metrics == held_out_metrics(*(half.codec.features(some) for some in (new, inside, outside)))
@@ -165,23 +164,23 @@ def test_a_split_draws_with_a_seed_of_its_own():
 
 def test_few_values_are_split_ten_times(monkeypatch):
     synth = made.synth("table", generator="hopfield")
-    n_values = 24 * split_half.n_features(synth.codec)
+    n_values = 24 * split_half.count_features(synth.codec)
     for limit, n_splits in ((n_values, 10), (n_values - 1, 5)):
         monkeypatch.setattr(split_half, "MAX_QUICK_VALUES", limit)
-        assert split_half.number_of_splits(synth) == n_splits
+        assert split_half.count_splits(synth) == n_splits
 
 
 def test_pictures_have_the_class_of_the_stored_one_that_they_were_drawn_around():
     synth, source = made.synth("image", generator="hopfield"), np.array([2, 0])
     pictures, classes = synth.codec.stored[:2], np.array(["a", "b", "c"])
-    assert split_half._labels(synth, pictures, source, classes).tolist() == ["c", "a"]
-    assert split_half._labels(synth, pictures, None, classes) is None
-    assert split_half._labels(synth, pictures, source, None) is None
+    assert split_half._find_labels(synth, pictures, source, classes).tolist() == ["c", "a"]
+    assert split_half._find_labels(synth, pictures, None, classes) is None
+    assert split_half._find_labels(synth, pictures, source, None) is None
 
 
 def test_weights_and_conditions_are_ignored():
     synth = made.synth("table", K=30)
-    conditioned = replace(synth.condition({"whole": 40}), weights=np.arange(1.0, 31.0))
+    conditioned = made.change_fit(synth.condition({"whole": 40}), weights=np.arange(1.0, 31.0))
     assert split_half_validation(conditioned, 20, seed=0) == split_half_validation(synth, 20, seed=0)
 
 
@@ -225,7 +224,7 @@ def test_every_kind_can_be_validated(kind):
 
 def fails_on(monkeypatch, numbers):
     """Splits of these numbers fail, as a half does whose items are all equal; which others trained classifiers."""
-    one_split, trained = split_half._one_split, []
+    one_split, trained = split_half._evaluate_split, []
 
     def some_fail(task, number, *, classify):
         if number in numbers:
@@ -233,7 +232,7 @@ def fails_on(monkeypatch, numbers):
         trained.append((number, classify))
         return one_split(task, number, classify=classify)
 
-    monkeypatch.setattr(split_half, "_one_split", some_fail)
+    monkeypatch.setattr(split_half, "_evaluate_split", some_fail)
     return trained
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import made_items
-from stochattn.cli.app import _origin
+from stochattn.cli.app import _describe_origin
 from stochattn.cli.commands import Request
 from stochattn.cli.options import KindOptions
 from stochattn.explorer.state import Explorer
@@ -34,4 +34,4 @@ def explorer_of(path, **given):
     ask = partial(Request.of, options, path, {by_flag[f"--{name}"]: value for name, value in given.items()})
     request = ask(**shared)
     synth = request.synthesizer()
-    return Explorer(synth, _origin(request, synth))
+    return Explorer(synth, _describe_origin(request, synth))

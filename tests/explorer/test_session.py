@@ -33,7 +33,7 @@ def test_a_closed_page_stops_the_draw_that_is_under_way(explorers):
     session.close()
     with pytest.raises(Superseded):
         session._draw(settings)
-    assert not explorer.is_drawn(settings)
+    assert not explorer.has_items(settings)
 
 
 def test_a_stored_item_stays_selected_only_if_it_was_changed(explorers):

@@ -114,7 +114,7 @@ def test_a_page_begins_with_what_the_user_asked_for(inputs):
     drawn_around = explorer.synthesizer(first).kept
     assert set(explorer.base.codec.stored["group"].iloc[drawn_around]) == {"red"}
     left = replace(first, ratios=((int(drawn_around[0]), 0.0),))
-    asked = code.asked_for(explorer, left)
+    asked = code.record_choices(explorer, left)
     assert len(asked.subset) == 1  # several would be joined by or
     typed = CliRunner().invoke(APP, [*shlex.split(code.command(explorer, left, "-"))[1:]])
     assert typed.exit_code == 0, typed.output
@@ -143,7 +143,7 @@ def test_settings_are_checked():
     settings = PageSettings("hopfield").with_ratio([3, 1], 2.0).with_ratio([5], 0.0)
     assert settings.ratios == ((1, 2.0), (3, 2.0), (5, 0.0))
     assert settings.with_ratio([1, 3, 5], 1.0).ratios == ()
-    with pytest.raises(InputError, match="weight must be a number from 0 on"):
+    with pytest.raises(InputError, match="weight must be 0 or more"):
         settings.with_ratio([0], -1.0)
 
 
@@ -381,6 +381,6 @@ def test_functions_among_the_options_are_left_out_of_the_code_with_a_comment(exp
     for explorer in (explorers["table"], Explorer(explorers["table"].base)):
         lines = code.python_lines(explorer, explorer.first_settings)
         compile(lines, "code", "exec")
-        assert "# Add features=..., a function of yours, which cannot be written here." in lines
+        assert "# Add features=..., your function, which cannot be written here." in lines
         assert "beta=3.0" in lines
         assert "lambda" not in lines

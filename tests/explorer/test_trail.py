@@ -18,12 +18,12 @@ def gallery(novelty, **settings):
 
 def test_the_trail_has_the_mean_novelty_of_each_value_and_begins_again_where_more_than_the_knob_changes():
     trail = Trail()
-    trail.with_gallery(gallery([0.1, 0.3], knob=0.1), 0.1)
-    trail.with_gallery(gallery([0.5], knob=0.4, seed=3, n=20), 0.4)
-    points = trail.with_gallery(gallery([0.4], knob=0.1), 0.1)
+    trail.add(gallery([0.1, 0.3], knob=0.1), 0.1)
+    trail.add(gallery([0.5], knob=0.4, seed=3, n=20), 0.4)
+    points = trail.add(gallery([0.4], knob=0.1), 0.1)
     assert points == pytest.approx({0.1: 0.4, 0.4: 0.5})
-    assert trail.with_gallery(gallery([0.9]), None) == points  # a value that nobody knows has no place
-    assert trail.with_gallery(gallery([0.7], knob=0.4, conditions=("age=3",)), 0.4) == {0.4: 0.7}
+    assert trail.add(gallery([0.9]), None) == points  # a value that nobody knows has no place
+    assert trail.add(gallery([0.7], knob=0.4, conditions=("age=3",)), 0.4) == {0.4: 0.7}
 
 
 def test_the_plot_of_a_knob_has_the_positions_of_the_slider():

@@ -5,7 +5,7 @@ import pytest
 from distributed.protocol import pickle
 
 import stochattn as sa
-from stochattn.cli.commands import select, weighting
+from stochattn.cli.commands import parse_weight, select
 from stochattn.evaluation.inspection import round_trip_loss
 from stochattn.kinds import InputError
 from stochattn.synthesizer import drawing
@@ -120,7 +120,7 @@ def test_selections(synths, tmp_path):
     np.testing.assert_array_equal(selected(table, "group=red"), np.asarray(frame["group"] == "red"))
     age = int(frame["age"].iloc[0])
     np.testing.assert_array_equal(selected(table, f"age={age}"), np.asarray(frame["age"] == age))
-    ratio, chosen = weighting(family.kind, family.codec, "^seq1:2.5")
+    ratio, chosen = parse_weight(family.kind, family.codec, "^seq1:2.5")
     assert (chosen.sum(), ratio) == (11, 2.5)
 
 
@@ -128,7 +128,7 @@ def test_an_id_selects_itself_and_not_the_longer_ids_that_contain_it(synths):
     family = synths["protein"]
     np.testing.assert_array_equal(np.flatnonzero(selected(family, "seq1")), [1])
     assert selected(family, "seq1.").sum() == 10  # seq10 … seq19
-    ratio, chosen = weighting(family.kind, family.codec, "seq1:2.5")
+    ratio, chosen = parse_weight(family.kind, family.codec, "seq1:2.5")
     assert (np.flatnonzero(chosen).tolist(), ratio) == ([1], 2.5)
 
 
@@ -151,7 +151,7 @@ def test_an_unknown_class_is_an_error_that_lists_the_classes(synths):
     with pytest.raises(InputError, match="classes are lying, standing"):
         selected(images, "flying")
     with pytest.raises(InputError, match="a selection and a positive ratio"):
-        weighting(images.kind, images.codec, "lying")
+        parse_weight(images.kind, images.codec, "lying")
 
 
 def test_ids_of_a_list_must_exist(synths, tmp_path):

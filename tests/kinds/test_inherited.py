@@ -491,3 +491,18 @@ def test_options_with_choices_show_them_in_help_texts():
     assert forms["--marginals"] == "calibrated|free"
     assert forms["--norm"] == "restored|paper|whole"
     assert forms["--gaps"] == "zeros|symbol"
+
+
+def test_earlier_names_of_methods_of_codecs_work_with_a_warning():
+    with pytest.deprecated_call(match="Codec.both is now called Codec.combine"):
+
+        class Older(PlainCodec):
+            def both(self, name, first, second):
+                return "combined"
+
+    codec = Older(np.zeros((3, 2)))
+    assert codec.combine("a", 1, 2) == "combined"
+    with pytest.deprecated_call(match="Codec.checked is now called Codec.check_items"):
+        assert codec.checked([1]) == [1]
+    with pytest.raises(AttributeError, match="'Older' object has no attribute 'nonsense'"):
+        _ = codec.nonsense

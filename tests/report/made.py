@@ -22,6 +22,11 @@ LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY-"))
 SOURCE = f"folder/{SCRIPT}{IMAGE}"
 
 
+def change_fit(synth, **fields):
+    """A synthesizer with other fields of its fit, such as weights (K,)."""
+    return replace(synth, generator_fit=replace(synth.generator_fit, **fields))
+
+
 def names(n):
     return [f"{NAMES[i % len(NAMES)]} {i}" for i in range(n)]
 
@@ -52,7 +57,7 @@ def images(rng, K, **options):
     pictures = (255 * blob[:, :, None] * blob[:, None, :]).astype(np.uint8)
     kind = kind_of("image")
     named = replace(kind.codec_options(), ids=names(K), labels=[NAMES[i % 2] for i in range(K)])
-    return replace(sa.fit(pictures, "image", **options), codec=kind.codec_of(pictures, named))
+    return change_fit(sa.fit(pictures, "image", **options), codec=kind.codec_of(pictures, named))
 
 
 def frame(rng, K):

@@ -15,7 +15,7 @@ from stochattn.evaluation.relabeling import DIFFERENCES, Relabeling
 from stochattn.kinds import Batch, Settings
 from stochattn.kinds.registry import read_labels
 from stochattn.kinds.tables.kind import KIND
-from stochattn.report import measure, verdict_on
+from stochattn.report import judge, measure
 
 K = 120
 
@@ -64,13 +64,13 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_one_column_is_named(synth, fault):
     plant, headline, name = FAULTS[fault]
-    verdict = verdict_on(measure(synth, plant(people(1)).reset_index(drop=True), 0, False, False, quick=True))
+    verdict = judge(measure(synth, plant(people(1)).reset_index(drop=True), 0, False, False, quick=True))
     assert headline in verdict.headline
     assert name in verdict.advice
 
 
 def test_real_rows_have_no_fault(synth):
-    checks = verdict_on(measure(synth, people(1), 0, False, False, quick=True)).checks
+    checks = judge(measure(synth, people(1), 0, False, False, quick=True)).checks
     assert [name for name, check in checks._asdict().items() if check.passed is False] == []
 
 
@@ -86,7 +86,7 @@ def test_one_broken_column_among_few_is_not_called_noise(value):
     """It changes distances, the mean of all columns, correlations and clusters, and is the reason for these."""
     rng = np.random.default_rng(0)
     stored, new = pay(rng), pay(rng)
-    verdict = verdict_on(measure(sa.fit(stored, "table"), new.assign(years=value), 0, False, False, quick=True))
+    verdict = judge(measure(sa.fit(stored, "table"), new.assign(years=value), 0, False, False, quick=True))
     assert verdict.headline == "New, but distributed differently"
     assert verdict.advice.endswith(": years.")
 
@@ -102,7 +102,7 @@ def test_real_rows_that_equal_stored_ones_by_chance_are_not_copies():
     assert new.merge(stored.drop_duplicates()).shape[0] == 20
     synth = sa.fit(stored, "table")
     for items, passed, headline in ((new, True, "New, but not all"), (stored, False, "These are stored rows")):
-        verdict = verdict_on(measure(synth, items, 0, False, False, quick=True))
+        verdict = judge(measure(synth, items, 0, False, False, quick=True))
         assert verdict.checks.copies.passed is passed
         assert verdict.headline.startswith(headline)
 
@@ -114,7 +114,7 @@ def test_columns_of_integers_and_fractions_that_are_swapped_in_a_file(tmp_path):
     new.assign(wage=new["years"], years=new["wage"]).to_csv(tmp_path / "new.csv", index=False)
     items = synth.kind.read_new(synth.codec, tmp_path / "new.csv")
     np.testing.assert_array_equal(items["years"], new["wage"])
-    verdict = verdict_on(measure(synth, items, 0, False, False, quick=True))
+    verdict = judge(measure(synth, items, 0, False, False, quick=True))
     assert verdict.headline == "New, but columns seem to be swapped"
     assert "years and wage" in verdict.advice
 
@@ -172,7 +172,7 @@ def test_classes_in_a_file_of_new_items_are_compared(tmp_path, kind, name, permu
     read = read_labels(synth.kind, synth.codec, tmp_path / name)
     assert read.tolist() == said.tolist()
     items = synth.kind.read_new(synth.codec, tmp_path / name)
-    verdict = verdict_on(measure(synth, items, 0, False, False, quick=True, labels=read))
+    verdict = judge(measure(synth, items, 0, False, False, quick=True, labels=read))
     assert ("their classes are wrong" in verdict.headline) is permuted
 
 
@@ -180,7 +180,7 @@ def test_signals_turned_upside_down_are_not_called_too_similar():
     """They lie away from the stored ones, so that the angles between them are small, and vary as much."""
     stored, new = (waves(seed)[0] + np.linspace(-2, 2, 40) for seed in (0, 1))
     synth = sa.fit(stored, "signals")
-    verdict = verdict_on(measure(synth, -new[:, None], 0, False, False, quick=True))
+    verdict = judge(measure(synth, -new[:, None], 0, False, False, quick=True))
     assert verdict.checks.diversity.passed is False
     assert verdict.tone == "bad"
     assert verdict.headline != "Too similar to each other"
@@ -190,7 +190,7 @@ def test_pictures_upside_down_are_said_to_have_swapped_regions():
     stored, labels = blobs(0)
     synth = sa.fit(stored[labels == "sky"], "image")
     new, said = blobs(1)
-    verdict = verdict_on(measure(synth, new[said == "sky"][:, ::-1], 0, False, False, quick=True))
+    verdict = judge(measure(synth, new[said == "sky"][:, ::-1], 0, False, False, quick=True))
     assert verdict.headline == "New, but regions seem to be swapped"
     assert "top left and bottom left" in verdict.advice
 
@@ -254,5 +254,5 @@ def test_a_measure_of_signals_is_explained_by_divisions_where_they_are_real():
 def test_copies_are_infinitely_near_without_a_warning():
     letters = np.random.default_rng(0).choice(list("ACDEFGHIKL"), (30, 12), p=[0.37, *[0.07] * 9])
     synth = sa.fit(["".join(row) for row in letters])
-    verdict = verdict_on(measure(synth, synth.codec.stored, 0, False, False, quick=True))
+    verdict = judge(measure(synth, synth.codec.stored, 0, False, False, quick=True))
     assert verdict.headline == "These are stored sequences"

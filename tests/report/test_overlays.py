@@ -148,7 +148,7 @@ def test_rows_have_the_colour_of_the_class_that_they_say(monkeypatch):
     (_, _, _, colours), text = plotted(monkeypatch, synth, items)
     assert colours[0] == [figures.PALETTE[0], figures.PALETTE[1]] * 10
     assert colours[1] == [figures.PALETTE[1]] * 15 + [figures.PALETTE[0]] * 5
-    assert "Triangles are new, rings are stored. Colours are classes: a b." in text
+    assert "Triangles are new, rings are stored. Colors are classes: a b." in text
 
 
 def test_pictures_have_the_colour_of_the_nearest_stored_one(monkeypatch):

@@ -10,12 +10,12 @@ from scipy.stats import ks_2samp
 from stochattn.evaluation.fidelity import AGREEMENT, PARTS, TAILS, TRAINING, TWO_SAMPLE, WITHIN, Score
 from stochattn.kinds.comparison import Comparison, Measure, Part, Values
 from stochattn.kinds.summary import RunSummary
-from stochattn.report import evidence, figures, verdict_on
-from stochattn.report.checks import Tone, checks_of, is_distinguishable
+from stochattn.report import evidence, figures, judge
+from stochattn.report.checks import Tone, is_distinguishable, run_checks
 from stochattn.report.evidence import Classes, Closeness, measure
 from stochattn.report.figures import item_map
 from stochattn.report.page import (
-    counted,
+    count_items,
     fidelity,
     held_out_validation,
     making,
@@ -50,7 +50,7 @@ class Instead:
 
 
 def test_faithful_items_are_called_new_and_faithful(synth):
-    found = verdict_on(made.evidence(synth, [made.split()] * 3))
+    found = judge(made.evidence(synth, [made.split()] * 3))
     assert (found.headline, found.tone) == ("New and faithful", Tone.GOOD)
 
 
@@ -62,16 +62,16 @@ def differing(of, distance=0.9, whole=9.0, **changed):
 
 def test_parts_and_whole_that_both_differ_are_noise_if_new_items_can_be_distinguished(synth):
     certain, chance = ([made.split({TWO_SAMPLE: Score(new, 0.5, 1.0)})] * 3 for new in (1.0, 0.5))
-    assert verdict_on(differing(synth, splits=certain)).headline == "Mostly noise"
-    assert verdict_on(differing(synth)).headline == "Mostly noise"  # it is not known whether they can
-    assert verdict_on(differing(synth, splits=chance)).headline == "New, but distributed differently"
-    assert verdict_on(differing(synth, whole=1.0)).headline == "New, but distributed differently"
-    assert verdict_on(differing(synth, distance=0.1)).headline == f"New, but {synth.kind.measures.key.failure}"
+    assert judge(differing(synth, splits=certain)).headline == "Mostly noise"
+    assert judge(differing(synth)).headline == "Mostly noise"  # it is not known whether they can
+    assert judge(differing(synth, splits=chance)).headline == "New, but distributed differently"
+    assert judge(differing(synth, whole=1.0)).headline == "New, but distributed differently"
+    assert judge(differing(synth, distance=0.1)).headline == f"New, but {synth.kind.measures.key.failure}"
 
 
 def test_a_tenth_of_copies_is_not_yet_close_to_copies(synth):
-    assert verdict_on(made.evidence(synth, [made.split()] * 3, copies=0.1)).headline.endswith("with some copies")
-    found = verdict_on(made.evidence(synth, [made.split()] * 3, copies=0.11))
+    assert judge(made.evidence(synth, [made.split()] * 3, copies=0.1)).headline.endswith("with some copies")
+    found = judge(made.evidence(synth, [made.split()] * 3, copies=0.11))
     assert found.headline == "Close to copies"
     assert found.advice == "Lower beta, or raise novelty, to move them away from the stored ones."
 
@@ -79,42 +79,42 @@ def test_a_tenth_of_copies_is_not_yet_close_to_copies(synth):
 @pytest.mark.parametrize(("copies", "headline"), [(1.0, "These are stored rows"), (0.98, "Close to copies")])
 def test_items_that_all_are_stored_ones_are_called_so_unless_the_method_made_them(synth, copies, headline):
     evidence = made.evidence(synth, [made.split()] * 3, copies=copies)
-    assert verdict_on(replace(evidence, method_known=False)).headline == headline
-    assert verdict_on(evidence).headline == "Close to copies"
+    assert judge(replace(evidence, method_known=False)).headline == headline
+    assert judge(evidence).headline == "Close to copies"
 
 
 def test_items_that_reveal_their_sources_are_not_good(synth):
-    found = verdict_on(made.evidence(synth, [made.split(auc=0.9)] * 3))
+    found = judge(made.evidence(synth, [made.split(auc=0.9)] * 3))
     assert (found.headline, found.tone) == ("New and faithful, but they reveal their sources", Tone.FAIR)
-    copies = verdict_on(made.evidence(synth, [made.split(auc=0.9)] * 3, copies=0.5))
+    copies = judge(made.evidence(synth, [made.split(auc=0.9)] * 3, copies=0.5))
     assert (copies.headline, copies.tone) == ("Close to copies, and they reveal their sources", Tone.BAD)
 
 
 def test_one_split_decides_on_membership(synth):
-    passed = [checks_of(made.evidence(synth, [made.split(auc=auc)])).membership.passed for auc in (0.59, 0.61)]
+    passed = [run_checks(made.evidence(synth, [made.split(auc=auc)])).membership.passed for auc in (0.59, 0.61)]
     assert passed == [True, False]
 
 
 def test_a_tenth_of_draws_may_be_near_copies(synth):
     splits = ([made.split(near_copies=share)] * 3 for share in (0.09, 0.12))
-    assert [checks_of(made.evidence(synth, some)).near_copies.passed for some in splits] == [True, False]
+    assert [run_checks(made.evidence(synth, some)).near_copies.passed for some in splits] == [True, False]
 
 
 def test_thirty_items_have_a_distribution(synth):
     for n, known in ((29, False), (30, True)):
-        found = checks_of(made.evidence(synth, n=n))
+        found = run_checks(made.evidence(synth, n=n))
         assert [one.passed is not None for one in (found.diversity, found.parts, found.whole)] == [known] * 3
 
 
 def test_a_measure_without_an_ideal_is_not_checked(synth):
     fact = Comparison((Measure(synth.kind.measures.key.name, 3.0, None, ""),), ())
-    assert checks_of(made.evidence(synth, comparison=fact)).whole.passed is None
+    assert run_checks(made.evidence(synth, comparison=fact)).whole.passed is None
 
 
 def test_parts_without_a_distance_have_no_marginals(synth):
     for some, known in ((0.1, True), (np.nan, False)):
         splits = [made.split(), made.split({PARTS: Score(some, 0.1, 1.0)})]
-        assert bool(checks_of(made.evidence(synth, splits)).marginals.finding) is known
+        assert bool(run_checks(made.evidence(synth, splits)).marginals.finding) is known
 
 
 def test_half_way_to_certainty_is_distinguishable(synth):
@@ -127,13 +127,13 @@ def test_advice_on_beta_is_left_out_where_no_generator_has_one():
     without = Instead(synth, kind=Instead(synth.kind, generators={}))
     ten = np.full(40, 10.0)
     close = {"to_stored": Closeness(ten / 10, ten), "among_stored": Closeness(ten, ten)}
-    assert verdict_on(made.evidence(synth, **close)).advice.startswith("With the generator “hopfield”, lower beta")
-    assert verdict_on(made.evidence(without, **close)).advice == ""
+    assert judge(made.evidence(synth, **close)).advice.startswith("With the generator “hopfield”, lower beta")
+    assert judge(made.evidence(without, **close)).advice == ""
 
 
 def relations(synth, n_lost, n=5):
     lost = [0.0] * n_lost + [0.8] * (n - n_lost)
-    return checks_of(made.evidence(synth, [made.split(relations=(lost, [0.8] * n))] * 3)).relations
+    return run_checks(made.evidence(synth, [made.split(relations=(lost, [0.8] * n))] * 3)).relations
 
 
 def test_columns_that_lost_their_relations_are_named(synth):
@@ -154,10 +154,10 @@ def test_scores_are_written_with_their_limits(synth):
         **{TWO_SAMPLE: Score(0.6, 0.52, 1.0), TAILS: Score(0.3, 0.1, 0.9), WITHIN: Score(0.75, 0.1, 1.1)},
         **{TRAINING: Score(0.8, 0.9, 0.5), AGREEMENT: Score(0.6, 0.9, 0.5)},
     }
-    found = checks_of(made.evidence(synth, [made.split(scores)]))
+    found = run_checks(made.evidence(synth, [made.split(scores)]))
     texts = {name: one.finding.replace("\u00a0", " ") for name, one in found._asdict().items()}
-    assert "in 60 % of cases, and the fitted rows from them in 52 % (at most 64 %" in texts["two_sample"]
-    assert "by a factor of exp(0.30), and for the fitted rows of exp(0.10) (at most exp(0.50)" in texts["tails"]
+    assert "in 60 % of cases, and the fitted rows from them in 52 % (ideally 50 %; at most 64 %" in texts["two_sample"]
+    assert "by a factor of 1.35, and for the fitted rows by 1.11 (ideally 1; at most 1.65" in texts["tails"]
     assert "by 0.75 standard deviations, and for the fitted rows by 0.10 (at most 0.60" in texts["within"]
     assert "in 80 % of cases; trained on the fitted rows, in 90 % (at least 70 %" in texts["training"]
     passed = found.two_sample.passed, found.tails.passed, found.training.passed
@@ -173,14 +173,14 @@ def test_distances_where_stored_items_are_equal(synth):
 
 def test_unequal_weights_are_a_condition(synth):
     assert not made.evidence(synth).conditioned
-    assert made.evidence(replace(synth, weights=np.arange(1.0, 25.0))).conditioned
+    assert made.evidence(made.change_fit(synth, weights=np.arange(1.0, 25.0))).conditioned
     assert made.evidence(synth.condition({"whole": 40})).conditioned
 
 
 @pytest.mark.parametrize(("n_values", "n"), [(1, 5000), (2**24, 50), (2**14, 1024)])
 def test_as_many_items_are_compared_as_have_few_values(synth, n_values, n):
     many = synth.codec.take(synth.codec.stored, np.arange(5001) % 24)
-    assert evidence._comparisons(synth, many, n_values, 0)[0] == n
+    assert evidence._compare(synth, many, n_values, 0)[0] == n
 
 
 def test_what_modes_are_called():
@@ -190,13 +190,13 @@ def test_what_modes_are_called():
 
 def test_as_many_items_are_measured_as_the_work_allows(monkeypatch, synth):
     """A product of p features and d columns for each item, and the distance to each of K stored ones in both."""
-    p, (K, d) = evidence.n_features(synth.codec), synth.stored_rows.shape
+    p, (K, d) = evidence.count_features(synth.codec), synth.stored_rows.shape
     monkeypatch.setattr(evidence, "MAX_WORK", 10.5 * (p * d + K * (p + d)))
     monkeypatch.setattr(evidence, "MIN_MEASURED", 1)
-    some, rows = evidence._measured(synth, synth.codec.stored)
+    some, rows = evidence._select_measured(synth, synth.codec.stored)
     assert len(some) == len(rows) == 10
     monkeypatch.setattr(evidence, "MIN_MEASURED", 15)
-    assert len(evidence._measured(synth, synth.codec.stored)[0]) == 15
+    assert len(evidence._select_measured(synth, synth.codec.stored)[0]) == 15
 
 
 def test_items_of_unknown_origin_are_validated_in_place_of_draws(monkeypatch, synth):
@@ -223,9 +223,9 @@ def test_settings_are_those_of_the_summary_or_of_the_call(synth):
 
 
 def test_settings_say_that_weights_are_unequal(synth):
-    weighted = replace(synth, weights=np.linspace(0.5, 1.0, 24))
+    weighted = made.change_fit(synth, weights=np.linspace(0.5, 1.0, 24))
     assert dict(settings(weighted, 3, 5, None, None, None))["Weights"] == "unequal"
-    assert "Weights" not in dict(settings(replace(synth, weights=np.full(24, 3.0)), 3, 5, None, None, None))
+    assert "Weights" not in dict(settings(made.change_fit(synth, weights=np.full(24, 3.0)), 3, 5, None, None, None))
 
 
 def test_long_descriptions_are_cut(synth):
@@ -236,7 +236,7 @@ def test_long_descriptions_are_cut(synth):
 
 
 def test_one_item_is_counted_in_the_singular(synth):
-    texts = [counted(synth.kind, n, adjective) for n, adjective in ((1, ""), (1, "new"), (2, ""), (1200, "new"))]
+    texts = [count_items(synth.kind, n, adjective) for n, adjective in ((1, ""), (1, "new"), (2, ""), (1200, "new"))]
     assert texts == ["1 row", "1 new row", "2 rows", "1,200 new rows"]
 
 
@@ -247,7 +247,7 @@ def test_settings_have_the_given_options_and_the_stored_items_used(synth):
     assert without["Read from"] == "drawn for this report"
     assert without["Stored"] == "24 rows"
     assert dict(settings(synth, 3, 5, None, None, None))["Options"] == "<bdi>beta=5.0</bdi>"
-    some = replace(default.subset(np.arange(12)), resolved=default.describe().resolved)
+    some = default.subset(np.arange(12)).with_resolved(default.describe().resolved)
     chosen = dict(settings(some, 3, 5, None, "new.csv", SUMMARY))
     assert chosen["Settings"] == "as the run that made them chose and recorded them"
     assert chosen["Stored"] == "24 rows, 12 of them used"
@@ -266,7 +266,7 @@ def test_fifty_notes_are_listed(synth, n, left_out):
 
 
 def header(found):
-    return Parsed(page_header(found, verdict_on(found), [("Seed", "1")], [("map", "Map")])).text
+    return Parsed(page_header(found, judge(found), [("Seed", "1")], [("map", "Map")])).text
 
 
 def test_the_header_has_the_spread_of_the_auc_over_splits(synth):
@@ -278,7 +278,7 @@ def test_the_header_has_the_spread_of_the_auc_over_splits(synth):
 
 def test_checks_in_the_header_have_the_colours_of_their_outcome(synth):
     found = made.evidence(synth, copies=0.05)
-    page = page_header(found, verdict_on(found), [], [])
+    page = page_header(found, judge(found), [], [])
     assert '<span class="sign bad" aria-label="failed" role="img">✗</span>' in page
     assert '<span class="sign good" aria-label="passed" role="img">✓</span>' in page
     assert '<span class="sign open" aria-label="not checked" role="img">·</span>' in page

@@ -5,8 +5,8 @@ import pytest
 
 from stochattn.evaluation import fidelity
 from stochattn.kinds import comparison
-from stochattn.report import measure, verdict_on
-from stochattn.report.checks import checks_of
+from stochattn.report import judge, measure
+from stochattn.report.checks import run_checks
 
 from .planted import planted
 
@@ -75,13 +75,13 @@ def forests_of_halves_are_trained_once(known, monkeypatch):
         return call
 
     monkeypatch.setattr(comparison, "N_TREES", N_TREES)
-    for name in ("two_sample_accuracy", "classifier"):
+    for name in ("two_sample_accuracy", "train_classifier"):
         monkeypatch.setattr(fidelity, name, remembered(getattr(fidelity, name)))
 
 
 @pytest.mark.parametrize(("defect", "kind", "tone", "headline"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])
 def test_a_sampler_gets_the_verdict_that_it_deserves(defect, kind, tone, headline, evidence_on):
-    found = verdict_on(evidence_on(defect, kind))
+    found = judge(evidence_on(defect, kind))
     assert found.headline.startswith(headline)
     assert found.tone == tone
 
@@ -90,7 +90,7 @@ def test_a_sampler_gets_the_verdict_that_it_deserves(defect, kind, tone, headlin
 @pytest.mark.parametrize(("defect", "passed"), [("none", True), ("shuffled classes", False)])
 def test_each_check_of_classes_notices_shuffled_ones_by_itself(defect, kind, passed, evidence_on):
     """Any of them decides the verdict, so that the verdict does not show whether the others work."""
-    checks = checks_of(evidence_on(defect, kind))
+    checks = run_checks(evidence_on(defect, kind))
     assert {name: getattr(checks, name).passed for name in CLASS_CHECKS} == dict.fromkeys(CLASS_CHECKS, passed)
 
 
@@ -117,5 +117,5 @@ def test_classifiers_are_scored_on_items_that_they_have_not_seen(evidence_on):
 def test_few_new_pictures_are_related_as_as_many_stored_ones_are(defect, passed):
     """Of 51 relations, 50 new pictures of the true law lose 4 to 22 beside 150 stored ones, and 0 to 2 beside 50."""
     synth = planted("image", defect)
-    found = checks_of(measure(synth, synth.sample_items(50, 1), 0, False)).relations
+    found = run_checks(measure(synth, synth.sample_items(50, 1), 0, False)).relations
     assert found.passed is passed

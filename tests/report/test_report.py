@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -207,7 +206,7 @@ def test_the_held_out_section_lists_ignored_settings():
     assert "left out" not in held_out_validation(synth, result)
     assert "at the same β" in held_out_validation(synth, result)
     assert "Conditions were left out" in held_out_validation(synth.condition({"whole": 40}), result)
-    weighted = replace(synth, weights=np.arange(1.0, 25.0))
+    weighted = made.change_fit(synth, weights=np.arange(1.0, 25.0))
     assert "Weights were left out" in held_out_validation(weighted, result)
     assert "between parts" not in held_out_validation(synth, result)
     assert "parts of scenarios, 3 per scenario" in held_out_validation(made.synth("returns"), result)

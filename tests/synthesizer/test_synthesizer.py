@@ -115,17 +115,17 @@ def test_bad_sequences(sequences, message):
 
 
 def test_data_that_cannot_be_fitted_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="is not recognised from int: pass kind="):
+    with pytest.raises(InputError, match="is not recognized from int: pass kind="):
         sa.fit(3)
     with pytest.raises(InputError, match="kind must be one of"):
         sa.fit(frame(), "music")
     with pytest.raises(InputError, match=r"none\.csv does not exist"):
         sa.fit(tmp_path / "none.csv")
     (tmp_path / "a.xyz").write_text("")
-    with pytest.raises(InputError, match=r"a\.xyz: the kind of data is not recognised by the extension '.xyz'"):
+    with pytest.raises(InputError, match=r"a\.xyz: the kind of data is not recognized by the extension '.xyz'"):
         sa.fit(tmp_path / "a.xyz")
     (tmp_path / "a").write_text("")
-    with pytest.raises(InputError, match="the kind of data is not recognised because the name has no extension"):
+    with pytest.raises(InputError, match="the kind of data is not recognized because the name has no extension"):
         sa.fit(tmp_path / "a")
     for kind in ("image", "signals"):
         with pytest.raises(InputError, match="a has no extension: name"):

@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 FAILED, WRONG_USE = 1, 2
 DEBUG = "STOCHATTN_DEBUG"
 """An environment variable. If it is set, failures show their traceback."""
-MAX_COPIES = 0.05
-"""Share of exact copies above which a summary says what to do about them."""
-MAX_CLASSES = 10
-"""Classes that a summary lists; the json has all of them."""
-MAX_COLUMNS = 100
-"""Columns that `inspect` lists, and of the others it says how many there are; the json has all of them."""
+MAX_COPIES = 0.05  # share of exact copies above which a summary says what to do about them
+MAX_CLASSES = 10  # classes that a summary lists; the JSON output has all of them
+MAX_COLUMNS = 100  # columns that `inspect` lists; it counts the rest, and the JSON output has all of them
 N_BARS, BAR_WIDTH = 12, 30
 USES = {
     "natural": "draws are as far from the stored items as these are from each other: for generation",
@@ -42,34 +39,32 @@ USES = {
     "knee": "the rule of the published scripts: too hot for generation",
     "leave_one_out": "the most likely beta for each item given the others",
 }
-"""What each rule for beta is for, by its name."""
-
-
+"""The purpose of each rule for beta."""
 _PLAIN = "stochattn.plain"
 _ASCII = {"█": "#", "β": "beta", "−": "-", "–": "-", "×": "x", "·": ".", "±": "+-", "→": "->"}
 _ASCII |= {"“": '"', "”": '"', "‘": "'", "’": "'"}
-_ASCII |= {"…": "~"}  # ends a text that rich cuts off in a table, whose lines three dots would make too long
-"""What stands for a character on a terminal that cannot show it; letters lose their accents."""
+_ASCII |= {"…": "~"}  # rich ends a shortened table cell with it, and three dots would not fit
+"""Replacements for characters that a terminal cannot show; letters lose their accents."""
 
 
 def print_anywhere() -> None:
-    """From now on, a character that a terminal cannot show is replaced by a plain one; it is not an error."""
-    codecs.register_error(_PLAIN, _plain)
+    """Replace each character that the terminal cannot show by a plain one from now on, instead of failing."""
+    codecs.register_error(_PLAIN, _replace_unencodable)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_PLAIN)
 
 
-def _plain(error: UnicodeError) -> tuple[str, int]:
+def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
-    decomposed = (unicodedata.normalize("NFKD", one).encode("ascii", "ignore").decode() for one in letters)
-    return "".join(_ASCII.get(one) or plain or "?" for one, plain in zip(letters, decomposed, strict=True)), error.end
+    plain = (unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode() for letter in letters)
+    return "".join(_ASCII.get(a) or b or "?" for a, b in zip(letters, plain, strict=True)), error.end
 
 
 def print_json(text: str) -> None:
-    """Print json to standard output, with what a terminal must not see or cannot show as escapes."""
+    """Print JSON to standard output; characters that a terminal must not or cannot show are escaped."""
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
@@ -88,17 +83,17 @@ def _stop(line: str, code: int = FAILED) -> NoReturn:
 
 
 @contextmanager
-def one_line_errors(as_typed: Callable[[str], str] = str) -> Iterator[None]:
+def one_line_errors(reword: Callable[[str], str] = str) -> Iterator[None]:
     """Turn every failure into one line and an exit code: 2 for wrong use, 1 for a failure, 130 for Ctrl-C.
 
-    as_typed: a message with options as a user types them
+    reword: rewrites a message in terms of the options that a user types
     """
     try:
         yield
     except (typer.Exit, typer.Abort, SystemExit):
         raise
     except BrokenPipeError:
-        # The reader has gone (`| head`). What Python still buffers for it must not fail a second time at exit.
+        # The reader has closed the pipe (`| head`). What Python still buffers must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
@@ -112,7 +107,7 @@ def one_line_errors(as_typed: Callable[[str], str] = str) -> Iterator[None]:
         if DEBUG in os.environ:
             raise
         if isinstance(error, ValueError | TypeError):
-            _stop(as_typed(str(error)), WRONG_USE)
+            _stop(reword(str(error)), WRONG_USE)
         _stop(
             f"{type(error).__name__}: {error}. This is a fault of the program; no output was changed. Run the command "
             f"again with {DEBUG}=1 to see where it happened, and report it."
@@ -121,7 +116,7 @@ def one_line_errors(as_typed: Callable[[str], str] = str) -> Iterator[None]:
 
 @contextmanager
 def working(label: str) -> Iterator[None]:
-    """Show that work is going on, until progress with a known end takes over."""
+    """Show that work is going on, until a progress bar takes over."""
     label = escape_unprintable(label)
     if not is_interactive():
         with show_waiting(label):
@@ -130,7 +125,7 @@ def working(label: str) -> Iterator[None]:
     from rich.console import Console
     from rich.text import Text
 
-    with Console(file=sys.stderr).status(Text(label)) as spinner:  # plain: a name may look like markup
+    with Console(file=sys.stderr).status(Text(label)) as spinner:  # not a str: a name may look like markup
         SHOWN.append(spinner)
         try:
             yield
@@ -138,32 +133,35 @@ def working(label: str) -> Iterator[None]:
             SHOWN.remove(spinner)
 
 
-def summary_lines(summary: RunSummary, kind: AnyKind, about: Description, as_typed: Callable[[str], str]) -> list[str]:
-    """A summary for a reader; `about` describes the generator that drew."""
+def format_summary(
+    summary: RunSummary, kind: AnyKind, description: Description, reword: Callable[[str], str]
+) -> list[str]:
+    """Format a summary as lines; `description` is that of the generator that drew the items."""
     items = kind.item if summary.n == 1 else kind.items
-    kept = "" if summary.kept == summary.stored else f"{summary.kept:,} of "
-    instead = "" if about.name == summary.generator else f" (instead of {summary.generator}, because of the conditions)"
+    n_used = "" if summary.kept == summary.stored else f"{summary.kept:,} of "
+    reason = f" (instead of {summary.generator}, because of the conditions)"
+    reason = "" if description.name == summary.generator else reason
     lines = [
-        f"{summary.n:,} new {items} from {kept}{summary.stored:,} stored, seed {summary.seed}",
-        f"generator {about.name}{instead}: {about.summary}",
-        *_novelty_lines(summary),
+        f"{summary.n:,} new {items} from {n_used}{summary.stored:,} stored, seed {summary.seed}",
+        f"generator {description.name}{reason}: {description.summary}",
+        *_format_novelty(summary),
     ]
     if summary.figures:
         figures = {name: "unknown" if value is None else f"{value:.3g}" for name, value in summary.figures.items()}
         lines.append(", ".join(f"{name} {value}" for name, value in figures.items()))
-    shares = {name: one for name, one in summary.classes.items() if one.share or one.predicted}
-    for name, one in shares.items() if len(shares) <= MAX_CLASSES else ():
-        predicted = "" if one.predicted is None else f" (predicted {100 * one.predicted:.1f} %)"
-        lines.append(f"class {name}: {100 * one.share:.1f} %{predicted}")
+    classes = [(name, tally) for name, tally in summary.classes.items() if tally.share or tally.predicted]
+    for name, tally in classes if len(classes) <= MAX_CLASSES else ():
+        predicted = "" if tally.predicted is None else f" (predicted {100 * tally.predicted:.1f} %)"
+        lines.append(f"class {name}: {100 * tally.share:.1f} %{predicted}")
     warning = "" if summary.trial is None else summary.trial.warning
-    first = [as_typed(warning)] if warning else []
-    return [*first, *lines, *(f"note: {as_typed(note)}" for note in summary.notes if note != warning)]
+    first = [reword(warning)] if warning else []
+    return [*first, *lines, *(f"note: {reword(note)}" for note in summary.notes if note != warning)]
 
 
-def _novelty_lines(summary: RunSummary) -> list[str]:
+def _format_novelty(summary: RunSummary) -> list[str]:
     target = "" if summary.novelty_target is None else f", target {summary.novelty_target:g}"
-    law = summary.novelty_predicted
-    predicted = "" if law is None else f"predicted {abs(law):.3f}{target}"
+    expected = summary.novelty_predicted
+    predicted = "" if expected is None else f"predicted {abs(expected):.3f}{target}"
     if summary.novelty is None or summary.copies is None:
         return [f"novelty {predicted}"] if predicted else []
     near = "unknown" if summary.near_copies is None else f"{100 * summary.near_copies:.1f} %"
@@ -176,9 +174,9 @@ def _novelty_lines(summary: RunSummary) -> list[str]:
     return [f"novelty {abs(summary.novelty):.3f} ({predicted}), {decoded}, {copies}"]
 
 
-def print_inspection(found: Inspection, source: str, as_typed: Callable[[str], str]) -> None:
-    """The stored examples, the entropy curve and the rules, as tables on standard output."""
-    bank, facts = found.bank, []
+def print_inspection(inspection: Inspection, source: str, reword: Callable[[str], str]) -> None:
+    """Print the stored examples, the entropy curve and the rules as tables."""
+    bank, facts = inspection.bank, []
     if bank is not None:
         low, high = (f"{norm:.3g}" for norm in bank.norms)
         facts = [
@@ -187,44 +185,42 @@ def print_inspection(found: Inspection, source: str, as_typed: Callable[[str], s
             ("duplicates", f"{bank.duplicates:,}"),
             ("lost in encoding and decoding", str(bank.loss)),
         ]
-    _table(
+    _print_table(
         ("what", source),
-        ("stored", f"{found.K:,} ({found.kind})"),
-        ("generator", found.generator),
+        ("stored", f"{inspection.K:,} ({inspection.kind})"),
+        ("generator", inspection.generator),
         *facts,
-        *((f"class {name}", f"{n:,}") for name, n in found.classes.items()),
-        *_column_lines(found.columns),
-        *(("note", as_typed(note)) for note in found.notes),
+        *((f"class {name}", f"{n:,}") for name, n in inspection.classes.items()),
+        *_format_columns(inspection.columns),
+        *(("note", reword(note)) for note in inspection.notes),
     )
     if bank is None:
         return
     print("What follows is about p_beta, used by the generator hopfield.")
     rules = [
-        (
-            one.name,
-            *(("", "") if one.failure else (f"{one.beta:.4g}", f"{one.novelty:.3f}")),
-            one.failure or USES[one.rule],
-        )
-        for one in bank.choices
+        (rule.name, "", "", rule.failure)
+        if rule.failure
+        else (rule.name, f"{rule.beta:.4g}", f"{rule.novelty:.3f}", USES[rule.rule])
+        for rule in bank.choices
     ]
-    _table(("rule", "beta", "novelty", "what it is"), *rules)
-    every = max(len(bank.curve.beta) // N_BARS, 1)
-    points = zip(bank.curve.beta[::every], bank.curve.entropy[::every], strict=True)
-    most = math.log(found.K) or 1.0
-    bars = [(f"{beta:.3g}", f"{H:.2f}", "█" * round(BAR_WIDTH * H / most)) for beta, H in points]
-    _table(("beta", "entropy", f"of {most:.2f} nats: diffuse to sharp"), *bars)
+    _print_table(("rule", "beta", "novelty", "what it is"), *rules)
+    step = max(len(bank.curve.beta) // N_BARS, 1)
+    points = zip(bank.curve.beta[::step], bank.curve.entropy[::step], strict=True)
+    max_entropy = math.log(inspection.K) or 1.0
+    bars = [(f"{beta:.3g}", f"{H:.2f}", "█" * round(BAR_WIDTH * H / max_entropy)) for beta, H in points]
+    _print_table(("beta", "entropy", f"of {max_entropy:.2f} nats: diffuse to sharp"), *bars)
 
 
-def _column_lines(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Names and types of the first columns, and how many of each type follow them."""
-    lines = [(f"column {name}", kind) for name, kind in columns[:MAX_COLUMNS]]
-    others = Counter(kind for _, kind in columns[MAX_COLUMNS:])
-    counted = ", ".join(f"{n:,} {kind}" for kind, n in others.items())
-    return [*lines, (f"{others.total():,} more columns", f"{counted} (--json lists them)")] if others else lines
+def _format_columns(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """List names and types of the first columns, and count the rest by type."""
+    lines = [(f"column {name}", type_name) for name, type_name in columns[:MAX_COLUMNS]]
+    rest = Counter(type_name for _, type_name in columns[MAX_COLUMNS:])
+    counts = ", ".join(f"{n:,} {type_name}" for type_name, n in rest.items())
+    return [*lines, (f"{rest.total():,} more columns", f"{counts} (--json lists them)")] if rest else lines
 
 
-def _table(*rows: tuple[str, ...]) -> None:
-    """A table on standard output; the first row is its heading."""
+def _print_table(*rows: tuple[str, ...]) -> None:
+    """Print a table to standard output; the first row is its heading."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -233,6 +229,6 @@ def _table(*rows: tuple[str, ...]) -> None:
     for heading in rows[0]:
         table.add_column(Text(escape_unprintable(heading)), overflow="fold")
     for row in rows[1:]:
-        table.add_row(*(Text(escape_unprintable(cell)) for cell in row))  # plain text: a name may look like markup
-    known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    Console(width=None if known else 100, highlight=False).print(table)
+        table.add_row(*(Text(escape_unprintable(cell)) for cell in row))  # not a str: a name may look like markup
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    Console(width=None if has_width else 100, highlight=False).print(table)

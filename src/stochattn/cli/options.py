@@ -1,6 +1,6 @@
-"""Options that the kinds of data declare as options of the command line, and texts as values of their types.
+"""Options that kinds of data declare as options of the command line, and strings as values of their types.
 
-Messages of the library in the words of the command line: what Python calls `beta=3` a user types as `--beta 3`.
+Messages of the library are reworded for the command line: `beta=3` in Python becomes `--beta 3`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..kinds.description import KindDescription
 from ..kinds.options import InputError, OptionHelp, option_fields
 
 GENERATOR = "Generator"
-"""The help panel of options that several kinds of data have; an option of one kind is in a panel of that kind."""
+"""The help panel of options that several kinds of data have; other options are in the panel of their kind."""
 RESERVED = frozenset(
     {"--out", "--seed", "--kind", "--generator", "--condition", "--subset", "--weight", "--format", "--stream"}
     | {"--trial", "--replace", "--json", "--png", "--help"}
 )
 """Options of the commands themselves."""
 _WORDS: Mapping[object, tuple[str, str]] = {
-    int: ("INTEGER", "a whole number"),
+    int: ("INTEGER", "an integer"),
     float: ("NUMBER", "a number"),
     Path: ("PATH", "a path"),
 }
@@ -49,7 +49,7 @@ _TYPES: Mapping[Shape, object] = {Shape.SWITCH: bool | None, Shape.VALUE: str | 
 
 
 def parameter(name: str, type_: object, flag: str, about: str, form: str | None, panel: str | None) -> Parameter:
-    """An option as a parameter of a command, as typer reads it; None where the option is not given."""
+    """Return an option as a parameter of a command that typer reads; it is None if the option is not used."""
     option = typer.Option(flag, help=about, metavar=form, rich_help_panel=panel, show_default=False)
     annotation = Annotated[type_, option]  # type: ignore[valid-type]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
@@ -65,15 +65,13 @@ class Field(NamedTuple):
     @property
     def form(self) -> str:
         """What a value looks like."""
-        usual = (
-            "NAME=VALUE" if _is_mapping(one) else _WORDS.get(one, ("TEXT",))[0] for one in _alternatives(self.type)
-        )
-        return self.about.metavar or "|".join(self.about.choices or usual)
+        by_type = ("NAME=VALUE" if _is_mapping(t) else _WORDS.get(t, ("TEXT",))[0] for t in _alternatives(self.type))
+        return self.about.metavar or "|".join(self.about.choices or by_type)
 
 
 @dataclass(frozen=True)
 class KindOption:
-    """An option of the command line, and the field that it sets in each kind of data that has it."""
+    """An option of the command line, and the field that it sets in each kind of data with this option."""
 
     flag: str
     fields: Mapping[str, Field]
@@ -81,12 +79,12 @@ class KindOption:
 
     @property
     def name(self) -> str:
-        """Its name as a parameter, which no parameter of a command itself has."""
+        """Its name as a parameter, which differs from the parameters of the commands themselves."""
         return f"kind_option_{self.flag.strip('-').replace('-', '_')}"
 
     @property
     def shape(self) -> Shape:
-        """How it is written."""
+        """How the option is written."""
         return _shape(next(iter(self.fields.values())).type)
 
     @property
@@ -96,13 +94,13 @@ class KindOption:
 
     @property
     def help(self) -> str:
-        """What it does, for each kind of data where they differ; a default that depends on the kind is left out."""
-        texts = {kind: field.about.text for kind, field in self.fields.items()}
-        if len(set(texts.values())) > 1:
-            texts = {kind: re.sub(r" \[[^\]]*\]$", "", text) for kind, text in texts.items()}
-        if len(set(texts.values())) > 1:
-            return " ".join(f"For {kind} data: {text}" for kind, text in texts.items())
-        return next(iter(texts.values()))
+        """What the option does, by kind of data if this differs; then defaults in brackets are left out."""
+        helps = {kind: field.about.text for kind, field in self.fields.items()}
+        if len(set(helps.values())) > 1:
+            helps = {kind: re.sub(r" \[[^\]]*\]$", "", text) for kind, text in helps.items()}
+        if len(set(helps.values())) > 1:
+            return " ".join(f"For {kind} data: {text}" for kind, text in helps.items())
+        return next(iter(helps.values()))
 
     @property
     def parameter(self) -> Parameter:
@@ -111,43 +109,42 @@ class KindOption:
         flag, form = (f"{self.flag}/--no-{self.flag[2:]}", None) if is_switch else (self.flag, self.form)
         return parameter(self.name, _TYPES[self.shape], flag, self.help, form, self.panel)
 
-    def parse(self, kind: KindDescription, given: Plain) -> object:
-        """What was given, as a value of the field's type; InputError for a text that is none."""
+    def parse(self, kind: KindDescription, value: Plain) -> object:
+        """Convert a plain value to the type of the field; InputError if it cannot be converted."""
         field = self.fields[kind.name]
-        annotation = field.type
-        if isinstance(given, bool):
-            return given
-        if not isinstance(given, list | tuple):
-            return self._parse_one(field, annotation, str(given))
-        repeated = next(one for one in _alternatives(annotation) if _is_mapping(one) or get_origin(one) is list)
-        part = get_args(repeated)[-1]
+        if isinstance(value, bool):
+            return value
+        if not isinstance(value, list | tuple):
+            return self._parse_string(field, field.type, str(value))
+        repeated = next(t for t in _alternatives(field.type) if _is_mapping(t) or get_origin(t) is list)
+        element_type = get_args(repeated)[-1]
         if not _is_mapping(repeated):
-            return [self._parse_one(field, part, str(text)) for text in given]
-        found = {}
-        for text in map(str, given):
-            name, _, value = text.rpartition("=")
+            return [self._parse_string(field, element_type, str(element)) for element in value]
+        items = {}
+        for item in map(str, value):
+            name, _, string = item.rpartition("=")
             try:
-                found[name] = _converted(part, value)
+                items[name] = _convert(element_type, string)
             except ValueError:
-                value = ""
-            if not name or not value:
-                raise InputError(f"{self.flag} {text!r} must have the form {field.form}.")
-        return found
+                string = ""
+            if not name or not string:
+                raise InputError(f"{self.flag} {item!r} must have the form {field.form}.")
+        return items
 
-    def _parse_one(self, field: Field, annotation: object, text: str) -> object:
+    def _parse_string(self, field: Field, annotation: object, string: str) -> object:
         try:
-            return _converted(annotation, text)
+            return _convert(annotation, string)
         except ValueError:
             form = f"of the form {field.form}"
-            nouns = " or ".join(_WORDS.get(one, ("", form))[1] for one in _alternatives(annotation))
-            raise InputError(f"{self.flag} must be {nouns}; got {text!r}.") from None
+            nouns = " or ".join(_WORDS.get(t, ("", form))[1] for t in _alternatives(annotation))
+            raise InputError(f"{self.flag} must be {nouns}; got {string!r}.") from None
 
-    def words(self, given: Plain) -> list[str]:
-        """What to type for a value that was given."""
-        if isinstance(given, bool):
-            return [self.flag if given else f"--no-{self.flag[2:]}"]
-        texts = given if isinstance(given, list | tuple) else [given]
-        return [word for text in texts for word in (self.flag, str(text))]
+    def words(self, value: Plain) -> list[str]:
+        """Return what to type for a value."""
+        if isinstance(value, bool):
+            return [self.flag if value else f"--no-{self.flag[2:]}"]
+        elements = value if isinstance(value, list | tuple) else [value]
+        return [word for element in elements for word in (self.flag, str(element))]
 
 
 @dataclass(frozen=True)
@@ -158,56 +155,58 @@ class KindOptions:
 
     @classmethod
     def of(cls, kinds: Sequence[KindDescription]) -> KindOptions:
-        """Those of these kinds, for reading and for their generators; one that several kinds have is one option."""
-        found: dict[str, KindOption] = {}
-        declared = ((kind, options) for kind in kinds for options in (kind.codec_options, *kind.generators.values()))
-        for kind, options in declared:
+        """Collect the options of reading and of generators; one that several kinds have becomes one option."""
+        collected: dict[str, KindOption] = {}
+        classes = ((kind, options) for kind in kinds for options in (kind.codec_options, *kind.generators.values()))
+        for kind, options in classes:
             hints = get_type_hints(options)
             for name, about in option_fields(options).items():
                 if about.python_only:
                     continue
                 flag, field = "--" + (about.flag or name.replace("_", "-")).lstrip("-"), Field(name, hints[name], about)
-                known = found.get(flag)
-                if flag in RESERVED or (known is not None and known.shape is not _shape(hints[name])):
+                option = collected.get(flag)
+                if flag in RESERVED or (option is not None and option.shape is not _shape(hints[name])):
                     flag = f"--{kind.name}-{flag[2:]}"
-                    known = found.get(flag)
-                if known is None:
-                    found[flag] = KindOption(flag, {kind.name: field}, kind.items.capitalize())
-                elif kind.name not in known.fields:
-                    found[flag] = KindOption(flag, {**known.fields, kind.name: field}, GENERATOR)
-        return cls(tuple(sorted(found.values(), key=lambda one: one.panel != GENERATOR)))
+                    option = collected.get(flag)
+                if option is None:
+                    collected[flag] = KindOption(flag, {kind.name: field}, kind.items.capitalize())
+                elif kind.name not in option.fields:
+                    collected[flag] = KindOption(flag, {**option.fields, kind.name: field}, GENERATOR)
+        return cls(tuple(sorted(collected.values(), key=lambda option: option.panel != GENERATOR)))
 
-    def chosen(self, kind: KindDescription, given: Mapping[str, Plain], source: Path) -> dict[str, Plain]:
-        """Options that were given, by the name of their field, as plain values; InputError for those of other kinds."""
-        found: dict[str, Plain] = {}
-        for one in self.options:
-            if one.name in given:
-                if kind.name not in one.fields:
-                    which = f"{one.flag} is an option of {' and '.join(one.fields)} data"
-                    how = f"{source} is read as {kind.name} data"
-                    raise InputError(f"{which}, and {how}: leave it out, or name another kind with --kind.")
-                value = one.parse(kind, given[one.name])
-                plain = isinstance(value, bool | int | float | str)
-                found[one.fields[kind.name].name] = value if plain else given[one.name]
-        return found
+    def select(self, kind: KindDescription, arguments: Mapping[str, Plain], source: Path) -> dict[str, Plain]:
+        """Return the options of a kind among the arguments of a command, by field, as plain values."""
+        values: dict[str, Plain] = {}
+        for option in self.options:
+            if option.name in arguments:
+                if kind.name not in option.fields:
+                    rule = f"{option.flag} is an option of {' and '.join(option.fields)} data"
+                    raise InputError(
+                        f"{rule}, and {source} is read as {kind.name} data: leave it out, or name another kind "
+                        "with --kind."
+                    )
+                value = option.parse(kind, arguments[option.name])
+                is_plain = isinstance(value, bool | int | float | str)
+                values[option.fields[kind.name].name] = value if is_plain else arguments[option.name]
+        return values
 
-    def values(self, kind: KindDescription, chosen: Mapping[str, Plain]) -> dict[str, object]:
-        """Plain values, such as `chosen` returns and a summary holds, as values of the types that the kind declares."""
-        return {name: self._of_field(kind, name).parse(kind, value) for name, value in chosen.items()}
+    def convert(self, kind: KindDescription, values: Mapping[str, Plain]) -> dict[str, object]:
+        """Convert plain values, such as those of `select` or a summary, to the types that the kind declares."""
+        return {name: self._find(kind, name).parse(kind, value) for name, value in values.items()}
 
-    def words(self, kind: KindDescription, chosen: Mapping[str, Plain]) -> list[str]:
-        """What to type for them."""
-        return [word for name, value in chosen.items() for word in self._of_field(kind, name).words(value)]
+    def words(self, kind: KindDescription, values: Mapping[str, Plain]) -> list[str]:
+        """Return what to type for plain values."""
+        return [word for name, value in values.items() for word in self._find(kind, name).words(value)]
 
-    def _of_field(self, kind: KindDescription, name: str) -> KindOption:
-        for one in self.options:
-            if kind.name in one.fields and one.fields[kind.name].name == name:
-                return one
+    def _find(self, kind: KindDescription, name: str) -> KindOption:
+        for option in self.options:
+            if kind.name in option.fields and option.fields[kind.name].name == name:
+                return option
         raise InputError(f"{name} is not an option of {kind.name} data.")
 
 
 def _alternatives(annotation: object) -> list[object]:
-    """The types of a union but None, texts last: a text is a text only if it is nothing else."""
+    """Return the types of a union without None; str is last, because every value is also a valid string."""
     parts = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     return sorted((part for part in parts if part is not type(None)), key=lambda part: part in (str, Path))
 
@@ -218,36 +217,36 @@ def _is_mapping(annotation: object) -> bool:
 
 
 def _shape(annotation: object) -> Shape:
-    """How an option of this type is written."""
+    """Return how an option of this type is written."""
     types_ = _alternatives(annotation)
     if types_ == [bool]:
         return Shape.SWITCH
-    repeated = any(_is_mapping(one) or get_origin(one) is list for one in types_)
-    return Shape.REPEATED if repeated else Shape.VALUE
+    is_repeated = any(_is_mapping(t) or get_origin(t) is list for t in types_)
+    return Shape.REPEATED if is_repeated else Shape.VALUE
 
 
-def _converted(annotation: object, text: str) -> object:
-    """A text as a value of a type; ValueError if it is none."""
+def _convert(annotation: object, string: str) -> object:
+    """Convert a string to a value of a type; ValueError if that is impossible."""
     types_ = _alternatives(annotation)
-    if text.lower() == "none" and type(None) in get_args(annotation) and str not in types_:
+    if string.lower() == "none" and type(None) in get_args(annotation) and str not in types_:
         return None
     if types_ != [annotation]:
-        for one in types_:
+        for alternative in types_:
             with suppress(ValueError):
-                return _converted(one, text)
+                return _convert(alternative, string)
         raise ValueError
     if get_origin(annotation) is tuple:
-        first, *others = get_args(annotation)
-        parts = re.split("," if others == [...] else "[:,x×]", text)
-        types_ = [first] * len(parts) if others == [...] else [first, *others]
+        first, *rest = get_args(annotation)
+        parts = re.split("," if rest == [...] else "[:,x×]", string)
+        types_ = [first] * len(parts) if rest == [...] else [first, *rest]
         pairs = zip(types_, parts, strict=True)
-        return tuple(_converted(one, part) if part or type(None) not in get_args(one) else None for one, part in pairs)
-    return annotation(text) if isinstance(annotation, type) else text
+        return tuple(_convert(t, part) if part or type(None) not in get_args(t) else None for t, part in pairs)
+    return annotation(string) if isinstance(annotation, type) else string
 
 
-_OWN = {"condition": "--condition", "format": "--format", "generator": "--generator", "kind": "--kind", "n": "-n"}
-_OWN |= {"n_jobs": "--jobs", "out": "-o", "replace": "--replace", "scheduler": "--scheduler", "seed": "--seed"}
-_OWN |= {"trial": "--trial"}
+_COMMAND_FLAGS = {"n": "-n", "n_jobs": "--jobs", "out": "-o"}
+_COMMAND_FLAGS |= {name: f"--{name}" for name in ("condition", "format", "generator", "kind", "replace", "scheduler")}
+_COMMAND_FLAGS |= {"seed": "--seed", "trial": "--trial"}
 """Options of the commands themselves, by the names of the arguments in Python."""
 _VERBS = r"\b(?:[Pp]ass|[Ll]eave out|[Ll]ower|[Rr]aise) "
 _MAPPING = r"\{'(?P<key>[^']*)': '(?P<type>[^']*)'\}"
@@ -256,40 +255,40 @@ _VALUE = rf"""(?:{_MAPPING}|(?P<quote>['"])(?P<text>.*?)(?P=quote)|(?P<word>[\w.
 
 @dataclass(frozen=True)
 class Wording:
-    """Names of arguments in Python, and what to type instead."""
+    """Rewrites messages: names of arguments in Python become what to type instead."""
 
     flags: dict[str, str]
     switches: frozenset[str]
 
     @classmethod
     def of(cls, options: KindOptions) -> Wording:
-        """That of the options which kinds of data declare, beside those of the commands."""
-        fields = {field.name: one for one in options.options for field in one.fields.values()}
-        switches = {name for name, one in fields.items() if one.shape is Shape.SWITCH}
-        flags = {name: one.flag for name, one in fields.items()}
-        return cls({**flags, **_OWN}, frozenset({"replace", "trial", *switches}))
+        """Collect the options that kinds of data declare and those of the commands."""
+        by_field = {field.name: option for option in options.options for field in option.fields.values()}
+        switches = {name for name, option in by_field.items() if option.shape is Shape.SWITCH}
+        flags = {name: option.flag for name, option in by_field.items()}
+        return cls({**flags, **_COMMAND_FLAGS}, frozenset({"replace", "trial", *switches}))
 
-    def as_typed(self, message: str) -> str:
-        """A message with arguments as options: those that begin it, have a value or follow words such as “pass”."""
+    def reword(self, message: str) -> str:
+        """Replace arguments by options: those that begin the message, have a value or follow words such as “pass”."""
         names = "|".join(sorted(map(re.escape, self.flags), key=len, reverse=True))
-        # Not after a quote or “condition”, where it is what the user typed.
-        message = re.sub(rf"(?<![\w'\"/-])(?<!condition )({names})={_VALUE}", self._with_value, message)
+        # After a quote or “condition”, a name is what the user typed.
+        message = re.sub(rf"(?<![\w'\"/-])(?<!condition )({names})={_VALUE}", self._replace_assignment, message)
         begins = rf"(^|: )((?:{names})(?: and (?:{names}))?)(?= (?:must|needs|cannot|is not an option)\b| ['\"]|:)"
-        message = re.sub(begins, self._each, message)
-        message = re.sub(r"(^|: )(condition)(?= \S+[=<>])", self._each, message)
-        message = re.sub(rf"({_VERBS})((?:{names})(?: or (?:{names}))?)(?![\w=])", self._each, message)
-        message = re.sub(rf"(\b[Ll]eave )({names})(?= out\b)", self._each, message)
-        message = re.sub(rf"(\bwith )({names})(?=[.,;:]|$)", self._each, message)
-        return re.sub(r"(is not an option of .*; there are |^options )([\w, ]+)", self._each, message)
+        message = re.sub(begins, self._replace_names, message)
+        message = re.sub(r"(^|: )(condition)(?= \S+[=<>])", self._replace_names, message)
+        message = re.sub(rf"({_VERBS})((?:{names})(?: or (?:{names}))?)(?![\w=])", self._replace_names, message)
+        message = re.sub(rf"(\b[Ll]eave )({names})(?= out\b)", self._replace_names, message)
+        message = re.sub(rf"(\bwith )({names})(?=[.,;:]|$)", self._replace_names, message)
+        return re.sub(r"(is not an option of .*; there are |^options )([\w, ]+)", self._replace_names, message)
 
-    def _each(self, found: re.Match[str]) -> str:
-        return found[1] + re.sub(r"\w+", lambda name: self.flags.get(name[0], name[0]), found[2])
+    def _replace_names(self, match: re.Match[str]) -> str:
+        return match[1] + re.sub(r"\w+", lambda name: self.flags.get(name[0], name[0]), match[2])
 
-    def _with_value(self, found: re.Match[str]) -> str:
-        name, flag = found[1], self.flags[found[1]]
-        if name in self.switches and found["word"] in ("True", "False"):
-            return flag if found["word"] == "True" else f"--no-{flag[2:]}"
-        if found["key"] is not None:
-            return f"{flag} {shlex.quote('='.join(found.group('key', 'type')))}"
-        value = found["text"] or found["word"]
+    def _replace_assignment(self, match: re.Match[str]) -> str:
+        name, flag = match[1], self.flags[match[1]]
+        if name in self.switches and match["word"] in ("True", "False"):
+            return flag if match["word"] == "True" else f"--no-{flag[2:]}"
+        if match["key"] is not None:
+            return f"{flag} {shlex.quote('='.join(match.group('key', 'type')))}"
+        value = match["text"] or match["word"]
         return f"{flag} {shlex.quote(value)}" if value else flag

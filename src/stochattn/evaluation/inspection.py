@@ -1,10 +1,9 @@
-"""The stored items, what encoding loses of them, and which beta each rule chooses.
+"""Facts about the stored items: what encoding loses, and which beta each rule chooses.
 
-Whether new items represent all stored ones: shares of classes or clusters, of categories, and of missing values.
-
-A count k of n new items beside one of j of K stored items is judged by Fisher's exact test: if both were drawn from the
-same distribution, k given k + j is hypergeometric. The distribution of a part is judged by the Kolmogorov-Smirnov test.
-The level `CHANCE` is divided by the number of tests, so that real items fail all of them together that rarely.
+Tests say whether new items represent all stored items: shares of classes or clusters, of categories, and of missing
+values. Fisher's exact test compares a count k of n new items with a count j of K stored items: if both were drawn from
+the same distribution, k given k + j is hypergeometric. The distribution of a part is compared by a Kolmogorov-Smirnov
+test. The level `CHANCE` is divided by the number of tests, so that real items fail any of them that rarely.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from ..kinds.kind import GeneratorChoice
 from ..synthesizer.synthesizer import Synthesizer
 
 MAX_CLUSTERS, MIN_IN_CLUSTER = 8, 15  # clusters, and stored items per cluster on average, or with the same number
-MAX_STORED = 2000  # stored items whose nearest others are searched
+MAX_STORED = 2000  # stored items whose nearest neighbors are searched
 CHANCE = 0.001  # of real items failing one check: some twenty checks together fail in at most 2 of 100 reports
 
 
 class Mode(NamedTuple):
-    """A class, cluster or category: how many of the stored and of the new items have it, of how many."""
+    """A class, cluster or category: how many of the stored and of the new items belong to it, and the totals."""
 
     name: str
     n_stored: int
@@ -55,7 +54,7 @@ class Mode(NamedTuple):
         return self.n_new / self.of_new
 
     def is_rare(self, n_tests: int = 1) -> bool:
-        """Whether new items have less than half of its share, and chance explains this in none of so many tests."""
+        """Whether the new share is below half of the stored share, by more than chance in `n_tests` tests."""
         return self.new < self.stored / 2 and self._chance_of_fewer() * n_tests <= CHANCE
 
     def chance(self) -> float:
@@ -70,45 +69,47 @@ class Mode(NamedTuple):
         return float(hypergeom.cdf(self.n_new, of_all, n_all, self.of_new))
 
 
-def modes(
+def count_modes(
     stored: Array, new: Array, labels: Sequence[str] | None, new_labels: Sequence[str] | None = None
 ) -> tuple[Mode, ...]:
-    """Classes of stored rows (K, d) and new rows (n, d), `labels` (K,) and `new_labels` (n,), or clusters without them.
+    """Count stored rows (K, d) and new rows (n, d) by class, `labels` (K,) and `new_labels` (n,), or by cluster.
 
-    Where new items do not say their class, an item counts for that of the nearest stored item other than itself, so
-    that stored and new items are counted in the same way. There are no modes where stored rows are few.
+    If new items do not say their class, every item gets the class of the nearest stored item other than itself, so
+    that stored and new items are counted in the same way. The result is empty if few rows are stored.
     """
-    names = np.array(labels) if labels is not None and len(set(labels)) > 1 else _clusters(stored)
+    names = np.array(labels) if labels is not None and len(set(labels)) > 1 else _find_clusters(stored)
     if names is None:
         return ()
     if labels is not None and new_labels is not None and len(set(labels)) > 1:
-        return tuple(_modes(names.tolist(), list(map(str, new_labels))))
+        return tuple(_count(names.tolist(), list(map(str, new_labels))))
     of_stored = names[nearest_rows(stored, chosen=spaced_indices(len(stored), MAX_STORED))]
-    return tuple(_modes(of_stored.tolist(), names[nearest_rows(new, stored)].tolist(), set(names.tolist())))
+    return tuple(_count(of_stored.tolist(), names[nearest_rows(new, stored)].tolist(), set(names.tolist())))
 
 
-def _modes(stored: Sequence[str], new: Sequence[str], names: Iterable[str] = ()) -> Iterator[Mode]:
-    before, after = Counter(stored), Counter(new)
-    for name in sorted(set(map(str, names)) or set(before)):
-        yield Mode(name, before[name], len(stored), after[name], len(new))
+def _count(stored: Sequence[str], new: Sequence[str], names: Iterable[str] = ()) -> Iterator[Mode]:
+    n_stored, n_new = Counter(stored), Counter(new)
+    for name in sorted(set(map(str, names)) or set(n_stored)):
+        yield Mode(name, n_stored[name], len(stored), n_new[name], len(new))
 
 
-def categories(parts: Iterable[Part]) -> tuple[Mode, ...]:
-    """The stored categories of the parts that are checked separately, named by both: “city: Oslo”.
+def count_categories(parts: Iterable[Part]) -> tuple[Mode, ...]:
+    """Count the stored categories of the parts that are checked separately; names have the form “city: Oslo”.
 
     A number that many stored rows of a table share, such as the stage of a disease, is a category too.
     """
-    named = [(part.name, part.values()) for part in parts if part.checked_separately and part.values is not None]
+    values_of_parts = [
+        (part.name, part.values()) for part in parts if part.checked_separately and part.values is not None
+    ]
     return tuple(
         mode._replace(name=f"{name}: {mode.name}")
-        for name, values in named
+        for name, values in values_of_parts
         if len(values.stored) and len(values.new)
-        for mode in _modes(*map(values.names, (values.stored, values.new)))
+        for mode in _count(*map(values.names, (values.stored, values.new)))
         if values.are_names or (values.numbers_may_be_codes and mode.n_stored >= MIN_IN_CLUSTER)
     )
 
 
-def chance_of(values: Values) -> float:
+def compute_chance(values: Values) -> float:
     """The probability that values of real items differ from the stored ones by as much, missing values included."""
     from scipy.stats import ks_2samp
 
@@ -117,7 +118,7 @@ def chance_of(values: Values) -> float:
     chances = [gaps.chance()] if gaps.of_stored and gaps.of_new and sum(values.gaps) else []
     if len(stored) and len(new):
         if values.are_names:
-            shares = list(_modes(stored.tolist(), new.tolist(), {*stored.tolist(), *new.tolist()}))
+            shares = list(_count(stored.tolist(), new.tolist(), {*stored.tolist(), *new.tolist()}))
             chances.append(min(mode.chance() for mode in shares) * len(shares))
         else:
             chances.append(float(ks_2samp(stored, new, method="asymp").pvalue))
@@ -125,28 +126,28 @@ def chance_of(values: Values) -> float:
 
 
 def is_beyond(count: float, n: int, limit: float) -> bool:
-    """Whether a count of n items is beyond a share that is allowed, by more than chance."""
+    """Whether a count among n items exceeds the allowed share by more than chance."""
     from scipy.stats import binom
 
     return count > limit * n and bool(binom.sf(count - 1, n, min(limit, 1.0)) <= CHANCE)
 
 
-def _clusters(stored: Array) -> Array | None:
+def _find_clusters(stored: Array) -> Array | None:
     from sklearn.cluster import KMeans
 
     n_clusters = min(MAX_CLUSTERS, len(stored) // MIN_IN_CLUSTER, len(np.unique(stored, axis=0)))
     if n_clusters < 2:
         return None
-    found = KMeans(n_clusters, n_init=4, random_state=0).fit_predict(stored)
-    return np.array([f"cluster {one + 1}" for one in found])
+    clusters = KMeans(n_clusters, n_init=4, random_state=0).fit_predict(stored)
+    return np.array([f"cluster {cluster + 1}" for cluster in clusters])
 
 
 HOPFIELD = "hopfield"
 N_BETAS = 120
 SOFTWARE, MAX_MARK = "stochattn", 1000
-"""What distinguishes a plot of ours, which a later one may replace, within so many bytes at its beginning."""
+"""The mark of a plot of this package, which a later plot may replace, and within how many bytes it is searched."""
 MAX_PAIRS = 2**27  # of rows that are compared in a round trip
-MIN_CHECKED = 1024  # stored items that are checked in it, however many there are
+MIN_CHECKED = 1024  # stored items that a round trip checks, however many there are
 
 
 class RoundTripLoss(NamedTuple):
@@ -154,8 +155,8 @@ class RoundTripLoss(NamedTuple):
 
     items: float
     values: float
-    variance: float | None = None  # the share that the rows keep, where items become rows
-    n_checked: int | None = None  # how many evenly spaced items were checked, where there are too many to check all
+    variance: float | None = None  # the share that the rows keep, if items become rows
+    n_checked: int | None = None  # how many evenly spaced items were checked, if not all
 
     def __str__(self) -> str:
         if self.items == 1:
@@ -167,7 +168,7 @@ class RoundTripLoss(NamedTuple):
 
 
 class RuleChoice(NamedTuple):
-    """The beta that a rule chooses and the novelty that draws then have; or why it chooses none."""
+    """The beta that a rule chooses and the novelty of draws at it, or why the rule chooses none."""
 
     rule: BetaRule
     beta: float = math.nan
@@ -176,7 +177,7 @@ class RuleChoice(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The rule as the option `beta` takes it."""
+        """The rule as the option `beta` accepts it."""
         return self.rule.replace("_", "-")
 
 
@@ -186,7 +187,7 @@ class BankFacts(NamedTuple):
     d: int
     rank: int
     norms: tuple[float, float]  # the smallest and the largest length before scaling
-    duplicates: int  # rows that have an equal one
+    duplicates: int  # rows that equal another row
     loss: RoundTripLoss
     curve: EntropyCurve
     choices: tuple[RuleChoice, ...]
@@ -197,21 +198,23 @@ class Inspection(NamedTuple):
 
     kind: str
     K: int
-    classes: dict[str, int]  # how many are of each class, where they have classes
-    columns: tuple[tuple[str, str], ...]  # names and types of the parts of an item, where they have types
+    classes: dict[str, int]  # the number of items by class, if items have classes
+    columns: tuple[tuple[str, str], ...]  # names and types of the parts of an item, if parts have types
     bank: BankFacts | None  # None for a kind of data without the generator "hopfield"
     notes: tuple[str, ...]
     generator: str
 
     def as_dict(self) -> dict[str, object]:
-        """The same as plain values, for json."""
+        """The facts as plain values, for JSON."""
         facts = {**self._asdict(), "columns": dict(self.columns)}
         bank = facts.pop("bank")
         if bank is None:
             return facts
         rules = {
-            one.name: {"failure": one.failure} if one.failure else {"beta": one.beta, "novelty": one.novelty}
-            for one in bank.choices
+            choice.name: {"failure": choice.failure}
+            if choice.failure
+            else {"beta": choice.beta, "novelty": choice.novelty}
+            for choice in bank.choices
         }
         curve = {"beta": bank.curve.beta.tolist(), "entropy": bank.curve.entropy.tolist()}
         facts |= {name: getattr(bank, name) for name in ("d", "rank", "duplicates", "norms")}
@@ -219,36 +222,35 @@ class Inspection(NamedTuple):
 
 
 def inspect(synth: Synthesizer) -> Inspection:
-    """Facts about the stored items, and about the rules that choose beta for them."""
+    """Collect facts about the stored items, and about the rules that choose beta for them."""
     kind, codec = synth.kind, synth.codec
     classes = dict(sorted(Counter(codec.labels or ()).items()))
-    bank = _bank_facts(synth) if HOPFIELD in kind.generators else None
-    return Inspection(
-        kind.name, codec.K, classes, kind.display.column_types(codec), bank, codec.notes, synth.choice.name
-    )
+    bank = _inspect_bank(synth) if HOPFIELD in kind.generators else None
+    columns = kind.display.column_types(codec)
+    return Inspection(kind.name, codec.K, classes, columns, bank, codec.notes, synth.choice.name)
 
 
 def round_trip_loss(synth: Synthesizer) -> RoundTripLoss:
     """Encode the stored items as the generator uses them, decode them without noise, and compare."""
-    synth = synth.unconditioned()  # conditioned values would not come back
+    synth = synth.unconditioned()  # conditioned values do not come back
     codec, generator, variance, items = synth.codec, synth.generator, None, synth.codec.stored
-    checked = np.arange(codec.K)
-    if isinstance(generator, HopfieldGenerator):  # decoded from their own rows, as draws at infinite beta would be
+    indices = np.arange(codec.K)
+    if isinstance(generator, HopfieldGenerator):  # items are decoded from their rows, like draws at infinite beta
         embedding = generator.embedding.at(math.inf)
         stored, variance = embedding.coordinates.stored, generator.embedding.coordinates.variance
-        checked = spaced_indices(codec.K, max(MAX_PAIRS // codec.K, MIN_CHECKED))
-        rows, items = (stored, items) if len(checked) == codec.K else (stored[checked], codec.take(items, checked))
+        indices = spaced_indices(codec.K, max(MAX_PAIRS // codec.K, MIN_CHECKED))
+        rows, items = (stored, items) if len(indices) == codec.K else (stored[indices], codec.take(items, indices))
         source = nearest_rows(rows, stored)
         arrays = embedding.arrays(rows * embedding.factors(math.inf)[source], source, np.random.default_rng(0))
     else:
-        arrays, source = codec.encode(items), checked
-    same = synth.kind.measures.same(codec, codec.decode(arrays, source), items).reshape(len(checked), -1)
-    n_checked = None if len(checked) == codec.K else len(checked)
+        arrays, source = codec.encode(items), indices
+    same = synth.kind.measures.same(codec, codec.decode(arrays, source), items).reshape(len(indices), -1)
+    n_checked = None if len(indices) == codec.K else len(indices)
     return RoundTripLoss(float(same.all(1).mean()), float(same.mean()), variance, n_checked)
 
 
 def require_plot(name: str, path: Path, *, replace: bool = False) -> None:
-    """InputError, before any work, if no plot can be written there, or would replace a file that is not such a plot."""
+    """Raise InputError, before any work, if the plot cannot be written or would replace a file that is not a plot."""
     mark = f"Software\0{SOFTWARE}".encode()
     require_file(name, path, lambda old: mark in old.read_bytes()[:MAX_MARK], replace)
 
@@ -259,7 +261,7 @@ def plot_entropy(inspection: Inspection, path: Path) -> None:
 
     bank = inspection.bank
     if bank is None:
-        raise ValueError(f"{inspection.kind} data has no generator {HOPFIELD!r}, and so no entropy curve.")
+        raise ValueError(f"{inspection.kind} data has no entropy curve, because it has no generator {HOPFIELD!r}.")
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     axes.semilogx(bank.curve.beta, bank.curve.entropy, color="#222222", label="attention entropy")
@@ -274,14 +276,16 @@ def plot_entropy(inspection: Inspection, path: Path) -> None:
         figure.savefig(unfinished, format="png", dpi=150, metadata={"Software": SOFTWARE})
 
 
-def _bank_facts(synth: Synthesizer) -> BankFacts:
-    declared, given = synth.kind.generators[HOPFIELD], synth.choice.options
-    options = synth.kind.evaluated_options(given if isinstance(given, declared) else declared())
-    choice = GeneratorChoice(HOPFIELD, replace(options, beta=1.0, novelty=None))  # rules may find no beta: see below
+def _inspect_bank(synth: Synthesizer) -> BankFacts:
+    options_type, options = synth.kind.generators[HOPFIELD], synth.choice.options
+    options = synth.kind.evaluated_options(options if isinstance(options, options_type) else options_type())
+    choice = GeneratorChoice(
+        HOPFIELD, replace(options, beta=1.0, novelty=None)
+    )  # a rule may fail to find a beta, see below
     hopfield = synth.unconditioned().with_choice(choice)
     generator = hopfield.generator
     if not isinstance(generator, HopfieldGenerator):
-        raise TypeError(f"the generator {HOPFIELD!r} must be a Hopfield; got {type(generator).__name__}.")
+        raise TypeError(f"the generator {HOPFIELD!r} must be a HopfieldGenerator; got {type(generator).__name__}.")
     bank, norms = MemoryBank(generator.stored_rows), generator.embedding.coordinates.norms
     equal, choices = generator.embedding.equal_weights, []
     novelty = temperature.novelty_curve(bank, equal_weights=equal)

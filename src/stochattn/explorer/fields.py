@@ -1,6 +1,6 @@
-"""The fields of the form: which there are for a kind of data, and what each shows now. All of it is plain values.
+"""The fields of the forms and their present state as plain values.
 
-The slider from recall to generation: positions on the page, and values of the generator's knob.
+`Slider` maps positions on the page, from recall to generation, to values of the generator's knob.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from .state import MAX_SHOWN, NOVELTY, Drawn, Explorer, PageSettings
 STEPS = 200
 DIGITS = 4
 """Significant digits of a value, so that a command that repeats it stays short."""
-MAX_PROBES = 256  # memories whose neighbours set the scale of beta
+MAX_PROBES = 256  # memories whose neighbors set the scale of beta
 SHARP, DIFFUSE = 30.0, 0.5
-"""How far the slider reaches beyond the beta at which noise is as large as the distance between memories, and to which
-beta, in units of the inverse spread of overlaps, it goes down: there attention is nearly uniform."""
+"""The ends of the slider. The sharp end is a multiple of the beta at which noise is as large as the distance between
+memories. The diffuse end is in units of the inverse spread of overlaps; attention is nearly uniform there."""
 
 
 class Slider(NamedTuple):
-    """The values of a knob between two ends. Position 0, on the left, recalls; position `STEPS` is furthest from it."""
+    """The values of a knob between two ends. Position 0, on the left, is recall; position `STEPS` is generation."""
 
     option: str
     low: float
     high: float
     recalls_at: str
     is_log: bool
-    n_stops: int = STEPS  # positions that it takes; few where each takes long to draw, so that all can be prepared
+    n_stops: int = STEPS  # the number of positions; few if each takes long to draw, so that all can be prepared
 
     @classmethod
     def of(cls, option: str, knob: Knob, hopfield: HopfieldGenerator | None) -> Slider | None:
-        """The slider of a knob; None where it needs memories to set its ends, and there are none."""
+        """Create the slider of a knob; None if its ends depend on memories, and there are none."""
         if knob.low is not None and knob.high is not None:
             return cls(option, knob.low, knob.high, knob.recalls_at, knob.is_log)
         return None if hopfield is None else cls(option, *beta_range(hopfield), knob.recalls_at, knob.is_log)
 
     def value(self, position: float) -> float:
-        """The value at a position from 0 to `STEPS`, rounded."""
+        """Return the value at a position from 0 to `STEPS`, rounded."""
         share = min(max(round(position / STEPS * self.n_stops) / self.n_stops, 0.0), 1.0)
         share = share if self.recalls_at == "low" else 1 - share
         if self.is_log:
-            found = math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
+            value = math.exp((1 - share) * math.log(self.low) + share * math.log(self.high))
         else:
-            found = (1 - share) * self.low + share * self.high
-        return float(f"{found:.{DIGITS}g}")
+            value = (1 - share) * self.low + share * self.high
+        return float(f"{value:.{DIGITS}g}")
 
     @property
     def stops(self) -> list[float]:
@@ -62,7 +62,7 @@ class Slider(NamedTuple):
         return [self.value(STEPS * i / self.n_stops) for i in range(self.n_stops + 1)]
 
     def position(self, value: float) -> float:
-        """The position of a value, within the ends."""
+        """Return the position of a value, within the ends."""
         inside = min(max(value, self.low), self.high)
         if self.is_log:
             share = math.log(inside / self.low) / math.log(self.high / self.low)
@@ -72,23 +72,23 @@ class Slider(NamedTuple):
 
 
 def beta_range(hopfield: HopfieldGenerator) -> tuple[float, float]:
-    """From a beta at which attention is nearly uniform to one at which draws are all but copies."""
+    """Return a beta at which attention is nearly uniform and a beta at which draws are nearly copies."""
     bank = hopfield.bank.active
     rows = to_numpy(bank.patterns).astype(np.float64)
     gaps = neighbor_distances(bank, MAX_PROBES) if len(rows) > 1 else np.zeros(1)
-    typical = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else bank.M or 1.0
+    distance = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else bank.M or 1.0
     spread = float(np.ptp(rows @ rows[0])) or bank.M**2 or 1.0
-    sharp, diffuse = SHARP * bank.d / typical**2, DIFFUSE / spread
+    sharp, diffuse = SHARP * bank.d / distance**2, DIFFUSE / spread
     return min(diffuse, sharp / 1000), sharp
 
 
 Field = dict[str, Plain]
 Message = Mapping[str, Plain]
-"""What the page sends when a control changes: {id, ...}."""
+"""What the page sends when a control changes: its id and further values."""
 CONDITION, TYPED, STORED, SELECTED = "condition:", "typed", "stored", "selected"
 MARKED = "beta"  # the knob that has marks, and curves
 MAX_STORED = 1000  # stored items that the list shows
-SAME_ID = "Those with the same id are chosen together."
+SAME_ID = "Examples with the same id are chosen together."
 GENERATOR, KNOB, N, SEED, NEW_SEED = "generator", "knob", "n", "seed", "new-seed"
 
 
@@ -96,8 +96,8 @@ class Page(NamedTuple):
     """What a user has set on a page.
 
     settings: what determines the items that are shown
-    choices:  what is chosen in each control of conditions, by its name
-    typed:    further conditions, as texts
+    choices:  the choice in each control of conditions, by its name
+    typed:    further conditions, as strings
     """
 
     settings: PageSettings
@@ -114,14 +114,19 @@ class Mark(NamedTuple):
 
 
 def setting_fields(explorer: Explorer) -> list[Field]:
-    """The fields of the first form."""
+    """Return the fields of the form of settings."""
     options = [{"value": name, "label": name} for name in explorer.generators]
     return [
         {"type": "section", "id": "draw", "label": "New " + explorer.base.kind.items},
         {"type": "select", "id": GENERATOR, "label": "Generator", "options": options},
         {
-            **{"type": "slider", "id": KNOB, "label": "Recall ↔ generation", "steps": STEPS},
-            **{"left": "recall", "right": "generation", "hint": ""},
+            "type": "slider",
+            "id": KNOB,
+            "label": "Recall ↔ generation",
+            "steps": STEPS,
+            "left": "recall",
+            "right": "generation",
+            "hint": "",
         },
         {
             "type": "number",
@@ -137,12 +142,12 @@ def setting_fields(explorer: Explorer) -> list[Field]:
     ]
 
 
-def without_knob(generator: str, adjustable: Sequence[str]) -> str:
-    """That a generator has no setting between recall and generation, and which have one; empty where it has one."""
+def explain_missing_knob(generator: str, adjustable: Sequence[str]) -> str:
+    """Say that a generator has no knob, and which generators have one; empty if it has one."""
     if generator in adjustable:
         return ""
-    others = f" Choose {' or '.join(adjustable)} to have one." if adjustable else ""
-    return f"The generator {generator} has no setting between recall and generation.{others}"
+    remedy = f" Choose {' or '.join(adjustable)} to have one." if adjustable else ""
+    return f"The generator {generator} has no setting between recall and generation.{remedy}"
 
 
 def setting_state(
@@ -153,21 +158,22 @@ def setting_state(
     has_novelty: bool,
     adjustable: Sequence[str] = (),
 ) -> dict[str, Field]:
-    """What the fields of the first form show; `adjustable` names the generators that have a slider."""
+    """Return the state of the form of settings; `adjustable` names the generators that have a slider."""
     value = knob_value(settings, slider, marks, drawn)
     has_marks = slider is not None and slider.option == MARKED
-    shown = [{**mark._asdict(), "label": mark.name} for mark in marks] if has_marks else []
-    for one, mark in zip(shown, marks, strict=False):
-        one["position"] = 0 if slider is None else slider.position(mark.value)
-    knob: Field = {"marks": shown, "has_marks": has_marks, "disabled": slider is None}
-    knob["step"] = 1 if slider is None else STEPS / slider.n_stops  # so that an arrow key goes to the next position
+    knob: Field = {"has_marks": has_marks, "disabled": slider is None}
     if slider is None:
-        knob |= {"text": "", "position": STEPS / 2, "hint": without_knob(settings.generator, adjustable)}
+        hint = explain_missing_knob(settings.generator, adjustable)
+        knob |= {"marks": [], "step": 1, "text": "", "position": STEPS / 2, "hint": hint}
     else:
         rule = f" ({settings.knob})" if isinstance(settings.knob, str) else ""
-        known = value is not None
-        knob |= {"text": f"{slider.option} {number(value, 3)}{rule}" if known else f"{slider.option}: chosen by a rule"}
-        knob |= {"position": slider.position(value) if value is not None else None, "hint": ""}
+        label = f"{slider.option}: chosen by a rule" if value is None else f"{slider.option} {number(value, 3)}{rule}"
+        knob |= {"step": STEPS / slider.n_stops}  # an arrow key goes to the next position
+        knob |= {"text": label, "position": None if value is None else slider.position(value), "hint": ""}
+        knob["marks"] = [
+            {**mark._asdict(), "label": mark.name, "position": slider.position(mark.value)}
+            for mark in (marks if has_marks else ())
+        ]
     return {
         GENERATOR: {"value": settings.generator},
         KNOB: knob,
@@ -181,13 +187,13 @@ def setting_state(
 def knob_value(
     settings: PageSettings, slider: Slider | None, marks: Sequence[Mark], drawn: Drawn | None
 ) -> float | None:
-    """The value of the knob: as set, or as the rule of the drawn items chose it; None where it is not known yet."""
+    """Return the value of the knob as set, or as a rule chose it for the drawn items; None if it is not known yet."""
     if isinstance(settings.knob, int | float):
         return float(settings.knob)
     if isinstance(settings.knob, str):
-        named = next((mark.value for mark in marks if mark.name == settings.knob), None)
-        if named is not None:
-            return named
+        value = next((mark.value for mark in marks if mark.name == settings.knob), None)
+        if value is not None:
+            return value
     if drawn is None or slider is None or drawn.settings.generator != settings.generator:
         return None
     if drawn.description.temperature is not None:
@@ -195,47 +201,51 @@ def knob_value(
     return _as_number(drawn.description.resolved, slider.option)
 
 
-def message_of(error: Exception) -> str:
-    """The message of an error in one line."""
+def format_error(error: Exception) -> str:
+    """Return the message of an error in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def _as_number(resolved: Mapping[str, object], name: str) -> float | None:
-    """The value of an option, or the first of its numbers, which is the one that a knob moves."""
+    """Return the value of an option, or the first of its numbers, which a knob moves."""
     value = resolved.get(name)
     first = value[0] if isinstance(value, tuple | list) and value else value
     return float(first) if isinstance(first, int | float) and math.isfinite(first) else None
 
 
 def condition_fields(explorer: Explorer, controls: Sequence[Control]) -> list[Field]:
-    """The fields of the second form: conditions by the type of what they condition, as texts, and the stored items."""
+    """Return the fields of the form of conditions: controls, conditions as strings, and the stored items."""
     kind, names = explorer.base.kind, explorer.names
     stored: Field = {"type": "stored", "id": STORED, "label": f"Stored {kind.items}", "ids": list(names[:MAX_STORED])}
     stored["hint"] = "" if names == explorer.base.codec.ids else SAME_ID
-    found: list[Field] = [{"type": "section", "id": "conditions", "label": "Conditions", "folded": False}]
-    found += [{**control.fixed(), "id": CONDITION + control.name} for control in controls]
+    fields: list[Field] = [{"type": "section", "id": "conditions", "label": "Conditions", "folded": False}]
+    fields += [{**control.fixed(), "id": CONDITION + control.name} for control in controls]
     if kind.condition_help:
-        help = f"As on the command line: {kind.condition_help}."
-        found.append({"type": "texts", "id": TYPED, "label": "Other conditions", "hint": help})
-    found.append({"type": "section", "id": "stored-section", "label": f"Stored {kind.items}", "folded": True})
-    return [*found, stored]
+        hint = f"As on the command line: {kind.condition_help}."
+        fields.append({"type": "texts", "id": TYPED, "label": "Other conditions", "hint": hint})
+    fields.append({"type": "section", "id": "stored-section", "label": f"Stored {kind.items}", "folded": True})
+    return [*fields, stored]
 
 
 def condition_state(page: Page, controls: Sequence[Control], selected: int) -> dict[str, Field]:
-    """What the fields of the second form show; `selected` is a stored item, or -1."""
-    found: dict[str, Field] = {CONDITION + one.name: one.current(page.choices.get(one.name, {})) for one in controls}
-    found[TYPED] = {"value": list(page.typed)}
-    found[STORED] = {"ratios": [list(one) for one in page.settings.ratios], "selected": selected}
-    return found
+    """Return the state of the form of conditions; `selected` is a stored item, or -1."""
+    return {
+        **{CONDITION + control.name: control.current(page.choices.get(control.name, {})) for control in controls},
+        TYPED: {"value": list(page.typed)},
+        STORED: {"ratios": [list(pair) for pair in page.settings.ratios], "selected": selected},
+    }
 
 
-def selected_field(items: str) -> Field:
-    """The field of the stored item that is selected on the map, which leaves it out or changes how often it counts."""
-    return {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {items}"}
+def selected_fields(items: str) -> list[Field]:
+    """Return the fields of the stored item that is selected on the map, which change its weight."""
+    return [
+        {"type": "section", "id": "map", "label": "", "plain": True},
+        {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {items}"},
+    ]
 
 
 def selected_state(settings: PageSettings, names: Sequence[str], selected: int) -> Field:
-    """What this field shows; `selected` is a stored item, or -1."""
+    """Return the state of this field; `selected` is a stored item, or -1."""
     if selected < 0:
         return {"name": "", "ratio": 1.0, "disabled": True}
     return {"name": names[selected], "ratio": dict(settings.ratios).get(selected, 1.0), "disabled": False}

@@ -1,8 +1,7 @@
-"""Components of the page: a form and a gallery, which Panel draws on a page and in a notebook alike.
+"""Components of the page, a form and a gallery, which Panel draws on a page and in a notebook alike.
 
-Work outside the event loop, in threads that do not keep the program from ending.
-
-Changes of Bokeh models from anywhere: on a server inside the lock of the document, in a notebook pushed to it.
+`in_thread` and `start` run work in the background; `apply` changes models of Bokeh, on a server inside the lock of the
+document and in a notebook by a push.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from concurrent.futures import Future
 from importlib.resources import files
 from typing import TypeVar
 
@@ -24,58 +23,48 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """The result of work in a thread of its own. Unlike those of an executor, it ends with the program."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def report(method: str, value: object) -> None:
-        def deliver() -> None:
-            if not future.done():
-                getattr(future, method)(value)
-
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(deliver)
+    """Return the result of work in a daemon thread, which ends with the program, unlike asyncio.to_thread."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            found = work()
+            future.set_result(work())
         except Exception as error:
-            report("set_exception", error)
-        else:
-            report("set_result", found)
+            future.set_exception(error)
 
     threading.Thread(target=run, daemon=True, name="stochattn-explorer").start()
-    return await future
+    return await asyncio.wrap_future(future)
 
 
 FORM_SCRIPTS = ("form.js", "conditions.js", "stored.js", "player.js")
 WIDE = {"sizing_mode": "stretch_width", "margin": 0}
-"""Options of components that fill the width they are given."""
+"""Options of components that fill the available width."""
 
 
 def asset(name: str) -> str:
-    """The text of a file of this package."""
+    """Return the content of an asset of this package."""
     return (files(__package__) / "assets" / name).read_text("utf-8")
 
 
 def report_style() -> str:
-    """The rules of a report's page, which galleries are made for."""
+    """Return the style sheet of a report, which galleries need."""
     return (files(__package__.rpartition(".")[0]) / "report" / "style.css").read_text("utf-8")
 
 
 def box(name: str, *children: object) -> pn.Row:
-    """A part of the page, laid out by the rules for its name."""
+    """Return a part of the page, laid out by the style rules for its name."""
     return pn.Row(*children, css_classes=[name], stylesheets=[asset("theme.css"), asset("layout.css")], **WIDE)
 
 
 class Form(JSComponent):  # type: ignore[misc]
-    """Native controls of a browser, with a label, a value and an error each.
+    """Native controls of a browser, each with a label, a value and an error.
 
-    fields: what there is; state: what each shows now, by id. `on_message` gets every change, as {id, ...}.
+    fields: the controls; state: what each of them shows, by id. `on_message` gets every change.
     """
 
     label = param.String()
-    spread = param.Boolean(default=False)  # whether its sections may stand side by side
+    spread = param.Boolean(default=False)  # whether sections may be side by side
     fields = param.List()
     state = param.Dict(default={})
     _esm = "\n".join(asset(name) for name in FORM_SCRIPTS)
@@ -90,24 +79,24 @@ class Form(JSComponent):  # type: ignore[misc]
 
 
 class Gallery(JSComponent):  # type: ignore[misc]
-    """HTML with items, of which one may be selected. `drawn` counts the galleries that were shown."""
+    """HTML with items, of which one can be selected. `drawn` counts the galleries so far."""
 
     label = param.String()
     html = param.String()
     drawn = param.Integer(default=0)
     selected = param.Integer(default=-1)
     busy = param.Boolean(default=False)
-    progress = param.Number(default=0.0)  # the share that is drawn, while it is busy
+    progress = param.Number(default=0.0)  # the share of items that is drawn
     _esm = asset("gallery.js")
 
 
-_tasks: set[asyncio.Task[None]] = set()  # a task that nobody refers to may be collected before it ends
+_tasks: set[asyncio.Task[None]] = set()  # a task without a reference may be collected before it ends
 
 
 def apply(update: Callable[[], None], *panes: object) -> None:
     """Call `update`, which changes components, or models of these panes.
 
-    On a server it is called later, in order. It must therefore set what is known by then: a value from now could
+    On a server it is called later, in order. It must therefore use the state at that time: a value from now could
     replace a newer one.
     """
     document = pn.state.curdoc
@@ -120,13 +109,13 @@ def apply(update: Callable[[], None], *panes: object) -> None:
 
 
 def start(work: Coroutine[object, object, None]) -> None:
-    """Run work in the event loop; an error in it is reported by the loop."""
+    """Run work in the event loop, which reports its errors."""
     task = asyncio.get_running_loop().create_task(work)
     _tasks.add(task)
-    task.add_done_callback(_done)
+    task.add_done_callback(_finish)
 
 
-def _done(task: asyncio.Task[None]) -> None:
+def _finish(task: asyncio.Task[None]) -> None:
     _tasks.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
         task.get_loop().call_exception_handler({"message": "error on a page", "exception": error, "task": task})

@@ -1,10 +1,6 @@
-"""The plots of a page: Bokeh figures whose data change, and what makes them readable on light and on dark.
+"""The plots of a page: Bokeh figures whose data change, their data, and small parts of the page as HTML.
 
-One chain of a Langevin algorithm from noise to a memory, step by step; and which memories a state attends to.
-
-Small parts of the page as HTML: attention weights as bars, what a chain shows at one step, and headings.
-
-What beta does: entropy of attention and novelty of draws over a range of beta, and the betas that rules choose.
+The data are a chain of a Langevin algorithm from noise to a memory, attention weights, and curves over beta.
 """
 
 from __future__ import annotations
@@ -46,12 +42,12 @@ class Walk(NamedTuple):
 
     @property
     def crossings(self) -> int:
-        """How often the chain is nearer to another memory than one step before."""
+        """How often the nearest memory of the chain changes."""
         return int((self.basins[1:] != self.basins[:-1]).sum())
 
 
 def walk(hopfield: HopfieldGenerator, algorithm: str, seed: int, n_steps: int = N_STEPS) -> Walk:
-    """A chain that starts at noise: a random direction, as long as the longest memory."""
+    """Run a chain that starts at noise: a random direction, as long as the longest memory."""
     model, bank = hopfield.model, hopfield.model.bank
     start = generator(seed, Purpose.ORDER).standard_normal(bank.d)
     start *= (bank.M or 1.0) / np.linalg.norm(start)
@@ -72,8 +68,8 @@ def walk(hopfield: HopfieldGenerator, algorithm: str, seed: int, n_steps: int = 
     return Walk(rows, energies, np.append(first, draws.basins[0]), float(draws.acceptance[0]))
 
 
-def decoded(synth: Synthesizer, hopfield: HopfieldGenerator, rows: Array, basins: Array) -> Items:
-    """Rows (n, d) of a chain, nearest to the memories `basins` (n,), as items."""
+def decode(synth: Synthesizer, hopfield: HopfieldGenerator, rows: Array, basins: Array) -> Items:
+    """Decode rows (n, d) of a chain, nearest to the memories `basins` (n,), to items."""
     embedding = hopfield.embedding.at(hopfield.beta)
     z = rows * embedding.factors(hopfield.beta)[basins]
     arrays = embedding.arrays(z, basins, np.random.default_rng(0))
@@ -81,31 +77,31 @@ def decoded(synth: Synthesizer, hopfield: HopfieldGenerator, rows: Array, basins
 
 
 class Attention(NamedTuple):
-    """The memories with the largest attention weights, and these weights, the largest first."""
+    """The memories with the largest attention weights, in descending order."""
 
     indices: Array
     weights: Array
 
 
-def attention(hopfield: HopfieldGenerator, features: Array, most: int = 10) -> Attention:
-    """softmax(beta X xi) of an item with these features (p,), over stored items."""
+def attention(hopfield: HopfieldGenerator, features: Array, n: int = 10) -> Attention:
+    """Return the n largest of softmax(beta X xi), over stored items, for an item with these features (p,)."""
     row = hopfield.embed(features[None])
-    found = to_numpy(energy.weights(row, hopfield.model.bank, hopfield.beta))[0]
-    order = np.argsort(-found, kind="stable")[:most]
-    return Attention(order, found[order])
+    weights = to_numpy(energy.weights(row, hopfield.model.bank, hopfield.beta))[0]
+    order = np.argsort(-weights, kind="stable")[:n]
+    return Attention(order, weights[order])
 
 
 def heading(title: str, note: str) -> Html:
-    """The heading of a plot."""
+    """Return the heading of a plot."""
     return join([tag("h2", title), tag("p", note, class_="note")])
 
 
-def attention_bars(found: Attention | None, ids: Sequence[str]) -> Html:
-    """Attention weights as bars, the largest first; or a hint where nothing is selected."""
-    if found is None:
+def attention_bars(attention: Attention | None, ids: Sequence[str]) -> Html:
+    """Draw attention weights as bars, the largest first, or a hint if nothing is selected."""
+    if attention is None:
         return tag("p", "Select a new example to see which stored ones it attends to.", class_="note")
     rows = []
-    for k, weight in zip(found.indices.tolist(), found.weights.tolist(), strict=True):
+    for k, weight in zip(attention.indices.tolist(), attention.weights.tolist(), strict=True):
         bar = Html(f'<span class="bar"><i style="width:{100 * weight:.1f}%"></i></span>')
         cells = tag("span", name(ids[k], 40)), bar, tag("span", share(weight))
         rows.append(tag("li", *cells))
@@ -113,18 +109,17 @@ def attention_bars(found: Attention | None, ids: Sequence[str]) -> Html:
 
 
 def step_card(synth: Synthesizer, hopfield: HopfieldGenerator, walk: Walk, step: int) -> Html:
-    """The state of a chain after a step, beside the memory nearest to it."""
+    """Show the state of a chain after a step, beside the nearest memory."""
     basin, kind, codec = walk.basins[step : step + 1], synth.kind, synth.codec
-    items = decoded(synth, hopfield, walk.rows[step : step + 1], basin)
+    items = decode(synth, hopfield, walk.rows[step : step + 1], basin)
     nearest, extra = kind.measures.annotate(codec, items, 1)
     novelty = without_rounding(synth.novelty(items))
-    return kind.display.gallery(
-        codec, GalleryItems(items, np.array([step - 1]), nearest, novelty, extra, with_differences=True)
-    )
+    gallery = GalleryItems(items, np.array([step - 1]), nearest, novelty, extra, with_differences=True)
+    return kind.display.gallery(codec, gallery)
 
 
 def walk_summary(walk: Walk, step: int) -> str:
-    """The figures of a chain at a step, in words."""
+    """Describe a chain at a step in words."""
     figures = f"step {step}, energy {number(float(walk.energies[step]))}"
     return f"{figures}; {walk.crossings} crossings, {share(walk.acceptance)} of the steps accepted"
 
@@ -148,31 +143,31 @@ class Curve(NamedTuple):
 
 
 def entropy_and_novelty(hopfield: HopfieldGenerator) -> Curve:
-    """Both curves, from diffuse attention to recall."""
+    """Compute both curves, from diffuse attention to recall."""
     bank, equal = hopfield.bank.active, hopfield.embedding.equal_weights
     betas = np.geomspace(*beta_range(hopfield), N_BETAS)
     probes = bank.patterns[spaced_indices(bank.K, MAX_PROBES)]
     with hide_warnings():
         entropy = temperature.entropy_curve(bank, betas, probes).entropy
         novelty = temperature.novelty_curve(bank, equal_weights=equal)
-        some = betas[spaced_indices(N_BETAS, N_NOVELTIES)]
-        return Curve(betas, entropy, some, np.array([novelty(float(beta)) for beta in some]))
+        novelty_betas = betas[spaced_indices(N_BETAS, N_NOVELTIES)]
+        return Curve(betas, entropy, novelty_betas, np.array([novelty(float(beta)) for beta in novelty_betas]))
 
 
 def marks(hopfield: HopfieldGenerator) -> Iterator[Mark]:
-    """The beta of each rule that finds one, as soon as it is found."""
+    """Compute the beta of each rule, one after another."""
     bank, equal = hopfield.bank.active, hopfield.embedding.equal_weights
     for rule in RULES:
         with hide_warnings():
             try:
                 beta = temperature.by_rule(bank, rule, equal_weights=equal)
-            except ValueError:  # this rule finds none for these memories: the slider has no such mark
+            except ValueError:  # the rule finds no beta for these memories
                 continue
         yield Mark(rule.replace("_", "-"), beta, ABOUT_RULES[rule])
 
 
 NEW, OLD, INK, GRID = "#1590a6", "#b08948", "#7d8790", "#80808030"
-"""Colours with enough contrast on light and on dark."""
+"""Colors with enough contrast in a light and in a dark theme."""
 HEIGHT = 230
 COUNTED, LEFT_OUT = "circle", "x"  # markers of stored items
 
@@ -195,10 +190,10 @@ def _style(axis: LinearAxis, title: str) -> None:
 
 
 def _fit(range_: Range1d, values: Array, margin: float) -> None:
-    """Let a range hold all values, and a share of their extent beyond them."""
+    """Fit a range to values, with a margin as a share of their extent."""
     low, high = float(values.min()), float(values.max())
-    more = margin * (high - low) or 1.0
-    range_.update(start=low - more, end=high + more)
+    width = margin * (high - low) or 1.0
+    range_.update(start=low - width, end=high + width)
 
 
 class BetaPlot:
@@ -246,17 +241,17 @@ class KnobPlot:
         plot.add_layout(self.now)
 
     def show(self, slider: Slider, points: Mapping[float, float], value: float | None) -> None:
-        """Show novelties by value of the knob, and the present value. Equal distances are equal ways of the slider."""
+        """Show novelties by value of the knob, and the present value, on the scale of the slider."""
         axis, ticks = self.figure.xaxis[0], [0, STEPS // 4, STEPS // 2, 3 * STEPS // 4, STEPS]
         axis.ticker, axis.axis_label = FixedTicker(ticks=ticks), slider.option
         axis.major_label_overrides = {tick: f"{slider.value(tick):.3g}" for tick in ticks}
         self.figure.y_range.end = max(*points.values(), 1e-9) * 1.15 if points else 1.0
-        self.points.data = {"x": [slider.position(one) for one in points], "y": list(points.values())}
+        self.points.data = {"x": [slider.position(x) for x in points], "y": list(points.values())}
         self.now.update(visible=value is not None, location=0 if value is None else slider.position(value))
 
 
 class MapPlot:
-    """Stored and new items along two components. A click selects one of them. Crosses are stored items left out."""
+    """Stored and new items along two components. A click selects an item. Crosses are stored items left out."""
 
     def __init__(self, names: Sequence[str]) -> None:
         empty: dict[str, list[object]] = {"x": [], "y": [], "id": []}
@@ -271,17 +266,17 @@ class MapPlot:
         new = plot.scatter("x", "y", source=self.new, color=NEW, selection_line_color=INK, **shape)
         plot.add_tools(TapTool(renderers=[old, new]), HoverTool(renderers=[old, new], tooltips="@id"))
 
-    def show_stored(self, found: ItemMap) -> None:
+    def show_stored(self, item_map: ItemMap) -> None:
         """Show the stored items."""
-        self.figure.xaxis[0].axis_label = f"first component ({found.shares[0]:.0%} of the variance)"
-        self.figure.yaxis[0].axis_label = f"second component ({found.shares[1]:.0%})"
-        for range_, values in zip((self.figure.x_range, self.figure.y_range), found.stored.T, strict=True):
+        self.figure.xaxis[0].axis_label = f"first component ({item_map.shares[0]:.0%} of the variance)"
+        self.figure.yaxis[0].axis_label = f"second component ({item_map.shares[1]:.0%})"
+        for range_, values in zip((self.figure.x_range, self.figure.y_range), item_map.stored.T, strict=True):
             _fit(range_, values, 0.25)  # new items may lie outside
-        x, y = found.stored.T
+        x, y = item_map.stored.T
         self.stored.data = {"x": x, "y": y, "id": self._names, "marker": [COUNTED] * len(self._names)}
 
     def show_left_out(self, left_out: AbstractSet[int]) -> None:
-        """Mark the stored items that do not count."""
+        """Mark the stored items with weight 0."""
         markers = [LEFT_OUT if k in left_out else COUNTED for k in range(len(self._names))]
         if markers != self.stored.data["marker"]:
             self.stored.data = {**self.stored.data, "marker": markers}
@@ -314,11 +309,11 @@ class ChainPlot:
     def show(self, walk: Walk) -> None:
         """Show another chain."""
         steps = np.arange(len(walk.energies))
-        crossed = np.flatnonzero(walk.basins[1:] != walk.basins[:-1]) + 1
+        crossings = np.flatnonzero(walk.basins[1:] != walk.basins[:-1]) + 1
         self.figure.x_range.end = len(steps) - 1
         _fit(self.figure.y_range, walk.energies, 0.05)
         self.line.data = {"x": steps, "y": walk.energies}
-        self.crossings.data = {"x": crossed, "y": walk.energies[crossed]}
+        self.crossings.data = {"x": crossings, "y": walk.energies[crossings]}
         self.now.update(location=0, visible=True)
         self.figure.visible = True
 

@@ -1,4 +1,4 @@
-"""The page on this machine: a server that listens on the loopback interface, behind a token in the address."""
+"""A server of pages on this machine: it listens on the loopback interface, behind a token in the address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOST = "127.0.0.1"
 NAMES = (HOST, "localhost", "[::1]")
 """Hosts that a request may name, without the port."""
 TOKEN_BYTES = 24
-# Bokeh compiles templates in the page and writes its styles and scripts into it; nothing comes from or goes elsewhere.
+# Bokeh compiles templates in the page and writes styles and scripts into it; no other host is contacted.
 POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'none'; "
 HEADERS = {
     "Content-Security-Policy": POLICY + "form-action 'none'; frame-ancestors 'none'",
@@ -33,11 +33,11 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",  # the address holds the token
 }
-"""Headers of every answer: the page is in no frame of another one, and loads from this server alone."""
+"""Headers of every response: the page loads only from this server and cannot be embedded in a frame."""
 
 
 class Server:
-    """Serves pages of an explorer at `address`. Every path begins with the token: without it there is nothing."""
+    """Serves pages of an explorer at `address`. Every path begins with the token."""
 
     def __init__(self, explorer: Explorer, port: int = 0, title: str = "stochattn") -> None:
         self.explorer, self.title, self.token = explorer, title, secrets.token_urlsafe(TOKEN_BYTES)
@@ -51,16 +51,16 @@ class Server:
             title=title,
             start=False,
             show=False,
-            ico_path="none",  # it would be served without the token
+            ico_path="none",  # an icon would be served without the token
             check_unused_sessions_milliseconds=5_000,
             unused_session_lifetime_milliseconds=20_000,
         )
-        _answer_own_names_only(self._server._tornado)
+        _refuse_foreign_hosts(self._server._tornado)
         self._server._tornado.add_transform(SafeHeaders)
 
     @property
     def port(self) -> int:
-        """The port on which it listens."""
+        """The port on which the server listens."""
         return int(self._server.port)
 
     @property
@@ -69,20 +69,20 @@ class Server:
         return f"http://{HOST}:{self.port}/{self.token}/"
 
     def start(self) -> None:
-        """Serve pages while the event loop runs, in which this object was made."""
+        """Serve pages while the event loop runs in which this object was created."""
         self._server.start()
 
     def stop(self) -> None:
-        """Serve no more pages, and end what those that are open have under way."""
+        """Stop serving, and stop the work of open pages."""
         for session in tuple(self._sessions):  # Bokeh does not call the hooks of sessions when it stops
             self._close(session)
         self._server.stop()
 
-    def run(self, ready: Callable[[str], None], *, open_browser: bool = True) -> None:
-        """Serve pages until Ctrl-C. `ready` gets the address once it can be opened."""
+    def run(self, announce: Callable[[str], None], *, open_browser: bool = True) -> None:
+        """Serve pages until Ctrl-C; `announce` is called with the address once it can be opened."""
         self.start()
         loop = self._server.io_loop
-        ready(self.address)
+        announce(self.address)
         if open_browser:
             loop.call_later(0.1, webbrowser.open, self.address)
         try:
@@ -109,38 +109,38 @@ class Server:
 
 
 class SafeHeaders(OutputTransform):  # type: ignore[misc]
-    """Adds `HEADERS` to every answer."""
+    """Adds `HEADERS` to every response."""
 
     def transform_first_chunk(
         self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
     ) -> tuple[int, HTTPHeaders, bytes]:
-        """The beginning of an answer, with them."""
+        """Add the headers to the first chunk."""
         headers.update(HEADERS)
         return status_code, headers, chunk
 
 
-def _answer_own_names_only(application: Application) -> None:
-    """Refuse requests that name another host than this machine's own loopback names, or a path that no file can have.
+def _refuse_foreign_hosts(application: Application) -> None:
+    """Refuse requests to another host than the loopback names of this machine, or to an impossible path.
 
-    A page of another site can have its name resolve to 127.0.0.1 (DNS rebinding), and would then count as the same
-    origin for a browser. A forwarded port changes the port only.
+    The name of another site may resolve to 127.0.0.1 (DNS rebinding), so that a browser takes its page for the same
+    origin. A forwarded port changes only the port.
     """
     find = application.find_handler
 
-    def find_handler(request: HTTPServerRequest, **more: object) -> HTTPMessageDelegate:
+    def find_handler(request: HTTPServerRequest, **options: object) -> HTTPMessageDelegate:
         if request.host_name not in NAMES:
             return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
         if "\0" in unquote(request.path):
             return application.get_handler_delegate(request, ErrorHandler, {"status_code": 400})
-        return find(request, **more)
+        return find(request, **options)
 
     application.find_handler = find_handler
 
 
 def _require_free(port: int) -> None:
-    """InputError for a port on which nothing can listen. Tornado would leave a socket open."""
+    """Raise InputError if the port cannot be used. Tornado would leave a socket open."""
     with socket.socket() as probe:
-        if os.name == "posix":  # as Tornado does: a port of a server that has just ended can be used again
+        if os.name == "posix":  # as in Tornado, so that the port of a server that has just ended can be used again
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

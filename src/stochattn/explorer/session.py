@@ -1,7 +1,4 @@
-"""One page: its settings, its components, and the loop that keeps the gallery up to date.
-
-What a user does on the page, as changes of its settings.
-"""
+"""One page: its components, the loop that keeps the gallery up to date, and changes of its settings by a user."""
 
 from __future__ import annotations
 
@@ -12,9 +9,8 @@ from random import SystemRandom
 
 import panel as pn
 
-from .._backend.checks import check_positive
+from .._backend.checks import check_choice, check_count, check_non_negative, check_positive
 from .._backend.html import Html, join, number, tag, text
-from .._backend.state import Plain
 from ..kinds.options import InputError, knob_of
 from .fields import (
     CONDITION,
@@ -33,7 +29,7 @@ from .fields import (
     Slider,
     condition_fields,
     condition_state,
-    message_of,
+    format_error,
     selected_state,
     setting_fields,
     setting_state,
@@ -44,31 +40,31 @@ from .state import NOVELTY, Drawn, Explorer, PageSettings, Superseded, with_same
 from .tools import Tools
 
 MAX_NEW_SEED = 10_000
-MAX_RATIO = 64.0
-"""How often a stored item counts at most, in place of once; and one over the least."""
+MAX_RATIO = 64.0  # the largest weight of a stored item; the smallest above 0 is its inverse
 
 
-def changed(page: Page, explorer: Explorer, slider: Slider | None, message: Message) -> Page:
-    """The page after a change of one of its fields."""
+def change_page(page: Page, explorer: Explorer, slider: Slider | None, message: Message) -> Page:
+    """Return the page after a change of one of its fields."""
     name = str(message["id"])
     if name == STORED:
-        return page._replace(settings=_weighted(page.settings, explorer.base.codec.ids, message))
+        return page._replace(settings=_change_weight(page.settings, explorer.base.codec.ids, message))
     if name != TYPED and not name.startswith(CONDITION):
-        return page._replace(settings=_changed_settings(page.settings, explorer, slider, message))
+        return page._replace(settings=_change_settings(page.settings, explorer, slider, message))
     if name == TYPED:
         value = message.get("value")
         page = page._replace(typed=tuple(map(str, value)) if isinstance(value, list | tuple) else ())
     else:
         choice = message.get("choice")
-        page = page._replace(
-            choices={**page.choices, name.removeprefix(CONDITION): choice if isinstance(choice, dict) else {}}
-        )
-    texts = [text for one in explorer.controls for text in one.texts(page.choices.get(one.name, {}))]
-    return page._replace(settings=replace(page.settings, conditions=(*texts, *page.typed)))
+        control = name.removeprefix(CONDITION)
+        page = page._replace(choices={**page.choices, control: choice if isinstance(choice, dict) else {}})
+    conditions = [
+        condition for control in explorer.controls for condition in control.texts(page.choices.get(control.name, {}))
+    ]
+    return page._replace(settings=replace(page.settings, conditions=(*conditions, *page.typed)))
 
 
-def _weighted(settings: PageSettings, ids: Sequence[str], message: Message) -> PageSettings:
-    """The settings after a click on a stored item: left out or back, or counting twice or half as often."""
+def _change_weight(settings: PageSettings, ids: Sequence[str], message: Message) -> PageSettings:
+    """Leave a stored item out or take it back, or let it count twice or half as often."""
     action, index = message.get("action"), message.get("index")
     if action == "reset":
         return replace(settings, ratios=())
@@ -83,57 +79,44 @@ def _weighted(settings: PageSettings, ids: Sequence[str], message: Message) -> P
     return settings.with_ratio(with_same_id(ids, index), ratios[str(action)])
 
 
-def _changed_settings(
+def _change_settings(
     settings: PageSettings, explorer: Explorer, slider: Slider | None, message: Message
 ) -> PageSettings:
-    """The settings after a change of one of the fields of the first form."""
+    """Return the settings after a change in the form of settings."""
     name, value = message["id"], message.get("value")
     if name == GENERATOR:
-        if value not in explorer.generators:
-            raise InputError(f"generator must be one of {', '.join(explorer.generators)}; got {value!r}.")
-        return replace(settings, generator=str(value), knob=None, novelty=None)
+        generator = check_choice("generator", value, explorer.generators)
+        return replace(settings, generator=generator, knob=None, novelty=None)
     if name == KNOB:
         if "mark" in message:
             return replace(settings, knob=str(message["mark"]), novelty=None)
         if slider is None:
             return settings
-        return replace(settings, knob=slider.value(_number("position", message.get("position"))), novelty=None)
+        position = check_non_negative("position", message.get("position"))
+        return replace(settings, knob=slider.value(position), novelty=None)
     if name == NOVELTY:
         if value is None:
             return replace(settings, novelty=None)
-        wanted = check_positive(NOVELTY, _number(NOVELTY, value), "0 is exact recall, which no finite beta gives.")
-        return replace(settings, knob=None, novelty=wanted)
+        novelty = check_positive(NOVELTY, value, "0 is exact recall, which no finite beta gives.")
+        return replace(settings, knob=None, novelty=novelty)
     if name == N:
-        return replace(settings, n=_whole("n", value))
+        return replace(settings, n=check_count("n", value))
     if name == SEED:
-        return replace(settings, seed=_whole("seed", value))
+        return replace(settings, seed=check_count("seed", value, 0))
     if name == NEW_SEED:
         return replace(settings, seed=SystemRandom().randrange(MAX_NEW_SEED))
     raise InputError(f"there is no control {name!r}.")
 
 
-def _number(name: str, value: Plain) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{name} must be a number; got {value!r}.")
-    return float(value)
-
-
-def _whole(name: str, value: Plain) -> int:
-    number = _number(name, value)
-    if number != int(number):
-        raise InputError(f"{name} must be a whole number; got {value!r}.")
-    return int(number)
-
-
 MAX_NOTES = 4
 SLOW_SECONDS, N_PREPARED = 0.3, 8
-"""Processor time from which on a gallery takes too long to follow the slider, and positions that are prepared then."""
+"""Processor time above which a gallery is too slow to follow the slider, and positions that are prepared then."""
 CALCULATION_ERRORS = (ValueError, TypeError, ArithmeticError, MemoryError, OSError)
-"""What impossible settings raise: the page shows the message beside the control, and stays as it was."""
+"""Errors of impossible settings: the page shows the message beside the control and does not change."""
 
 
 class Session:
-    """A page of one user. Pages share the `Explorer` and nothing else."""
+    """A page of one user. Pages share only the `Explorer`."""
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
@@ -149,7 +132,12 @@ class Session:
             self.on_message, label="Conditions", fields=condition_fields(explorer, explorer.controls), **WIDE
         )
         self.form = Form(self.on_message, label="Settings", fields=setting_fields(explorer), **WIDE)
-        self.gallery = Gallery(label=f"New {kind.items}", stylesheets=styles, html=_waiting(kind.items), **WIDE)
+        self.gallery = Gallery(
+            label=f"New {kind.items}",
+            stylesheets=styles,
+            html=tag("p", f"Fitting the stored {kind.items}…", class_="note"),
+            **WIDE,
+        )
         self.status = pn.pane.HTML(
             _status(None, kind.items), stylesheets=[asset("theme.css"), asset("status.css")], **WIDE
         )
@@ -161,11 +149,11 @@ class Session:
         self._push_form()
 
     def on_message(self, message: Message) -> None:
-        """Apply what the user did, and bring the gallery up to date."""
+        """Apply a change by the user, and update the gallery."""
         self._cause = str(message["id"])
         self._errors.pop(self._cause, None)
         try:
-            self.page = changed(self.page, self.explorer, self.slider, message)
+            self.page = change_page(self.page, self.explorer, self.slider, message)
         except CALCULATION_ERRORS as error:
             self._fail(error)
             return
@@ -173,7 +161,7 @@ class Session:
         self.begin()
 
     def begin(self) -> None:
-        """Start to bring the gallery up to date, unless that is going on already."""
+        """Start to update the gallery, unless it is being updated."""
         self._wanted = self.page.settings
         if self.drawn is not None and self.drawn.settings == self._wanted:
             self._errors = {}
@@ -187,9 +175,9 @@ class Session:
             shown: PageSettings | None = None
             while shown != self._wanted:
                 shown = self._wanted
-                self.gallery.busy = not self.explorer.is_drawn(shown)
+                self.gallery.busy = not self.explorer.has_items(shown)
                 try:
-                    drawn = await in_thread(lambda wanted=shown: self._draw(wanted))  # type: ignore[misc]
+                    drawn = await in_thread(lambda settings=shown: self._draw(settings))  # type: ignore[misc]
                 except Superseded:
                     if self._closed:
                         break
@@ -202,34 +190,34 @@ class Session:
             self.gallery.param.update(busy=False, progress=0.0)
 
     def _draw(self, settings: PageSettings) -> Drawn:
-        """The items of these settings, in a thread; and the slider, if its generator is a new one."""
+        """Draw the items of these settings, in a thread, and update the slider."""
 
-        def progress(done: int, of: int) -> None:
+        def progress(done: int, total: int) -> None:
             if self._closed or self._wanted != settings:
                 raise Superseded
-            self.gallery.progress = done / of
+            self.gallery.progress = done / total
 
-        named = knob_of(self.explorer.base.kind.generators[settings.generator])
-        slider = None if named is None else Slider.of(*named, self.explorer.law(settings))
+        knob_field = knob_of(self.explorer.base.kind.generators[settings.generator])
+        slider = None if knob_field is None else Slider.of(*knob_field, self.explorer.default_hopfield(settings))
         self.slider = slider if slider is None or not self._is_slow else slider._replace(n_stops=N_PREPARED)
         return self.explorer.draw(settings, progress)
 
     async def _prepare(self) -> None:
-        """Draw the items of all positions of the slider of a slow generator while the user looks at others."""
+        """Draw the items of all positions of the slider of a slow generator in advance."""
 
-        def progress(done: int, of: int) -> None:
+        def progress(done: int, total: int) -> None:
             if self._closed:
                 raise Superseded
 
         try:
-            slider, now = self.slider, self._wanted
+            slider, settings = self.slider, self._wanted
             for i, value in enumerate([] if slider is None else slider.stops):
-                if self._closed or replace(self._wanted, knob=None) != replace(now, knob=None):
-                    break  # another seed or generator: these positions would not be used
+                if self._closed or replace(self._wanted, knob=None) != replace(settings, knob=None):
+                    break  # the seed or the generator has changed
                 self._prepared = f"Preparing {i + 1} of {N_PREPARED + 1} positions"
                 self._update_form()
                 with suppress(Superseded, *CALCULATION_ERRORS):
-                    await in_thread(lambda knob=value: self.explorer.draw(replace(now, knob=knob), progress))  # type: ignore[misc]
+                    await in_thread(lambda knob=value: self.explorer.draw(replace(settings, knob=knob), progress))  # type: ignore[misc]
         finally:
             self._preparing, self._prepared = False, ""
             self._update_form()
@@ -244,32 +232,32 @@ class Session:
             self.slider = self.slider._replace(n_stops=N_PREPARED)
             self._preparing = True
             start(self._prepare())
-        described = drawn.description.temperature
-        self.plots.update(drawn, None if described is None else described.beta, self.slider)
+        temperature = drawn.description.temperature
+        self.plots.update(drawn, None if temperature is None else temperature.beta, self.slider)
         self.tools.update(drawn)
 
     def _fail(self, error: Exception) -> None:
-        """Show an error beside the control that caused it; the gallery stays."""
-        message = message_of(error)
-        if message not in self._errors.values():  # else another control is still wrong, and has this message already
+        """Show an error beside the control that caused it; the gallery does not change."""
+        message = format_error(error)
+        if message not in self._errors.values():  # otherwise another control is still wrong and shows the message
             self._errors[self._cause] = message
         if self.drawn is None:
             self.gallery.html = tag("p", f"Nothing could be drawn: {message}", class_="note")
         self._update_form()
 
     def _on_marks(self, settings: PageSettings, marks: Sequence[Mark]) -> None:
-        if settings.generator == self.page.settings.generator:  # not of one that was left by now
+        if settings.generator == self.page.settings.generator:  # the user may have chosen another one
             self.marks = marks
             self._update_form()
 
     def _on_gallery(self, selected: int) -> None:
-        """A new item was selected in the gallery."""
+        """Show where the new item is that was selected in the gallery."""
         self._stored = int(self.drawn.nearest[selected]) if self.drawn is not None and selected >= 0 else -1
         self.plots.select(selected)
         self._update_form()
 
     def _on_map(self, new: int, stored: int) -> None:
-        """An item was clicked on the map."""
+        """Select the item that was clicked on the map."""
         if new >= 0:
             self.gallery.selected = new
         else:
@@ -277,7 +265,7 @@ class Session:
             self._update_form()
 
     def _on_weigh(self, message: Message) -> None:
-        """The stored item that is selected was left out, or counts more or less often."""
+        """Change the weight of the selected stored item."""
         self.on_message({**message, "id": STORED, "index": self._stored})
 
     def _push_gallery(self) -> None:
@@ -285,9 +273,9 @@ class Session:
             return
         stored = self._stored if self._cause == STORED else -1
         self.status.object = _status(self.drawn, self.explorer.base.kind.items)
-        self._push_form()  # before the gallery: whoever sees new items sees the settings of these
+        self._push_form()  # before the gallery, so that new items never show with old settings
         self.gallery.param.update(html=self.drawn.html, drawn=self._n_drawn, selected=-1)
-        if stored >= 0:  # it stays selected, so that the same control takes the change back
+        if stored >= 0:  # it stays selected, so that the same control can undo the change
             self._stored = stored
             self.plots.select_stored(stored)
 
@@ -297,23 +285,22 @@ class Session:
     def _push_form(self) -> None:
         settings = self.page.settings
         has_novelty = hasattr(self.explorer.base.kind.generators[settings.generator](), NOVELTY)
-        shown = self.slider, self.marks, self.drawn, has_novelty, self.explorer.adjustable_generators
-        state = setting_state(settings, *shown)
+        adjustable = self.explorer.adjustable_generators
+        state = setting_state(settings, self.slider, self.marks, self.drawn, has_novelty, adjustable)
         state[KNOB]["hint"] = state[KNOB]["hint"] or self._prepared
-        self.form.state = _with_errors(state, self._errors)
-        self.conditions.state = _with_errors(
-            condition_state(self.page, self.explorer.controls, self._stored), self._errors
-        )
+        self.form.state = _add_errors(state, self._errors)
+        condition = condition_state(self.page, self.explorer.controls, self._stored)
+        self.conditions.state = _add_errors(condition, self._errors)
         selected = selected_state(settings, self.explorer.names, self._stored)
         self.plots.selected.state = {SELECTED: {**selected, "error": self._errors.get(STORED, "")}}
 
     def close(self) -> None:
-        """End what is under way: nobody sees the page any more."""
+        """Stop all work, because the page is closed."""
         self._closed = True
         self.tools.close()
 
     def view(self) -> object:
-        """What a page or a notebook shows."""
+        """Return the layout that a page or a notebook shows."""
         side = box("explorer-controls", self.form, self.conditions)
         plots = box("explorer-plots", *self.plots.cards())
         main = box(
@@ -328,12 +315,8 @@ class Session:
         return box("explorer", box("explorer-grid", side, main))
 
 
-def _with_errors(state: dict[str, Field], errors: dict[str, str]) -> dict[str, Field]:
-    return {name: {**one, "error": errors.get(name, "")} for name, one in state.items()}
-
-
-def _waiting(items: str) -> Html:
-    return tag("p", f"Fitting the stored {items}…", class_="note")
+def _add_errors(state: dict[str, Field], errors: dict[str, str]) -> dict[str, Field]:
+    return {name: {**field, "error": errors.get(name, "")} for name, field in state.items()}
 
 
 def _status(drawn: Drawn | None, items: str) -> Html:

@@ -1,12 +1,6 @@
-"""What a page shows, computed from its settings. Nothing here knows of a browser.
+"""The content of a page, computed from its settings without a browser.
 
-The map: stored and new items along the two directions in which the stored ones vary most.
-
-Results that several sessions share: each is computed once, by the first thread that asks for it.
-
-The settings of a page: everything that determines which items it shows.
-
-Which novelties the galleries of a page had, by the value of the generator's knob.
+`PageSettings` determine the items of a page, and `Explorer` draws them; `Memo` shares results between pages.
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -38,7 +32,7 @@ from ..kinds.plain import Gaussian
 from ..kinds.summary import Asked
 from ..synthesizer.synthesizer import Synthesizer
 
-MAX_FITTED = 2000  # stored items that decide the directions
+MAX_FITTED = 2000  # stored items that determine the directions
 TINY = 1e-12
 
 
@@ -52,22 +46,19 @@ class ItemMap:
     shares: tuple[float, float]  # of the variance
 
     @classmethod
+    @limit_to_one_thread("scipy.linalg")
     def of(cls, codec: Codec) -> ItemMap:
-        """The map of the stored items."""
-        with limit_to_one_thread("scipy.linalg"):
-            return cls._of(codec.features(codec.stored))
-
-    @classmethod
-    def _of(cls, features: Array) -> ItemMap:
+        """Compute the map of the stored items."""
+        features = codec.features(codec.stored)
         mean = features.mean(0)
-        centred = (features - mean).astype(np.float32)
-        some = centred[:: max(len(centred) // MAX_FITTED, 1)]
-        # The smaller of both matrices of products has the same eigenvalues.
-        if some.shape[0] <= some.shape[1]:
-            values, vectors = np.linalg.eigh((some @ some.T).astype(np.float64))
-            directions = some.T.astype(np.float64) @ vectors[:, ::-1][:, :2]
+        centered = (features - mean).astype(np.float32)
+        rows = centered[:: max(len(centered) // MAX_FITTED, 1)]
+        # The smaller matrix of products has the same eigenvalues.
+        if rows.shape[0] <= rows.shape[1]:
+            values, vectors = np.linalg.eigh((rows @ rows.T).astype(np.float64))
+            directions = rows.T.astype(np.float64) @ vectors[:, ::-1][:, :2]
         else:
-            values, vectors = np.linalg.eigh((some.T @ some).astype(np.float64))
+            values, vectors = np.linalg.eigh((rows.T @ rows).astype(np.float64))
             directions = vectors[:, ::-1][:, :2]
         lengths = np.linalg.norm(directions, axis=0)
         directions = directions / np.where(lengths > TINY, lengths, 1.0)
@@ -75,10 +66,10 @@ class ItemMap:
         plane[:, : directions.shape[1]] = directions
         total = float(max(values.sum(), TINY))
         shares = [float(max(value, 0.0)) / total for value in values[::-1][:2]] + [0.0, 0.0]
-        return cls(mean, plane, centred @ plane, (shares[0], shares[1]))
+        return cls(mean, plane, centered @ plane, (shares[0], shares[1]))
 
-    def points(self, features: Array) -> Array:
-        """Features (n, p) as points (n, 2)."""
+    def project(self, features: Array) -> Array:
+        """Project features (n, p) on points (n, 2)."""
         return np.asarray((features - self.mean) @ self.directions)
 
 
@@ -86,36 +77,39 @@ T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """The last results by key, at most `size`. Errors are not kept: the next call tries again."""
+    """The last `size` results by key. Unlike functools.lru_cache, it computes a result once for threads that share it.
+
+    Errors are not kept, so that the next call tries again.
+    """
 
     def __init__(self, size: int) -> None:
         self._size, self._lock = size, threading.Lock()
-        self._known: OrderedDict[Hashable, Future[T]] = OrderedDict()
+        self._results: OrderedDict[Hashable, Future[T]] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The result of `compute` for this key; a thread that asks while another computes it waits for that one."""
+        """Return the result of `compute` for this key; other threads wait while one computes it."""
         with self._lock:
-            known = self._known.get(key)
-            mine = known is None
-            if known is None:
-                known = self._known[key] = Future()
-            self._known.move_to_end(key)
-            while len(self._known) > self._size:
-                self._known.popitem(last=False)
-        if mine:
+            future = self._results.get(key)
+            is_new = future is None
+            if future is None:
+                future = self._results[key] = Future()
+            self._results.move_to_end(key)
+            while len(self._results) > self._size:
+                self._results.popitem(last=False)
+        if is_new:
             try:
-                known.set_result(compute())
+                future.set_result(compute())
             except BaseException as error:
                 with self._lock:
-                    if self._known.get(key) is known:
-                        del self._known[key]
-                known.set_exception(error)
-        return known.result()
+                    if self._results.get(key) is future:
+                        del self._results[key]
+                future.set_exception(error)
+        return future.result()
 
     def __contains__(self, key: Hashable) -> bool:
         with self._lock:
-            known = self._known.get(key)
-            return known is not None and known.done()
+            future = self._results.get(key)
+            return future is not None and future.done()
 
 
 MAX_SHOWN = 200
@@ -123,14 +117,14 @@ MAX_SHOWN = 200
 
 @dataclass(frozen=True)
 class PageSettings:
-    """What a user chose.
+    """The choices of a user.
 
-    generator:  by name
-    knob:       value of the generator's knob, the name of a rule for it, or None for the generator's own choice
-    novelty:    the wanted mean novelty, in place of the knob
-    n, seed:    how many items are shown, and from which random numbers
-    conditions: texts NAME=VALUE
-    ratios:     (index, ratio) of stored items that do not count once, by index; a ratio of 0 leaves one out
+    generator:  the name of the generator
+    knob:       value of the generator's knob, the name of a rule for it, or None for the default of the generator
+    novelty:    the target of mean novelty, instead of the knob
+    n, seed:    the number of items, and the seed of the draws
+    conditions: strings NAME=VALUE
+    ratios:     (index, ratio) of stored items whose weight is not 1; a ratio of 0 leaves the item out
     """
 
     generator: str
@@ -146,41 +140,38 @@ class PageSettings:
             raise InputError(f"n must be at most {MAX_SHOWN}, so that a page can show them; got {self.n}. Lower n.")
         check_count("seed", self.seed, 0)
         if self.knob is not None and self.novelty is not None:
-            raise InputError("choose a novelty or a position of the slider, not both: each decides the other.")
+            raise InputError("choose a novelty or a position of the slider, not both: each determines the other.")
 
     def with_ratio(self, indices: Sequence[int], ratio: float) -> PageSettings:
-        """The same settings, where these stored items count `ratio` times."""
+        """Return the same settings with these stored items counting `ratio` times."""
         if not 0 <= ratio < np.inf:
-            raise InputError(f"weight must be a number from 0 on; got {ratio!r}. 0 leaves an example out.")
+            raise InputError(f"weight must be 0 or more; got {ratio!r}. 0 leaves an example out.")
         ratios = {**dict(self.ratios), **dict.fromkeys(map(int, indices), float(ratio))}
         return replace(self, ratios=tuple(sorted((k, r) for k, r in ratios.items() if r != 1)))
 
 
 def select_only(ids: Sequence[str], selected: Array) -> str:
-    """A regular expression that matches the ids of the `selected` items (K,) and of no others.
+    """Return a regular expression that matches only the ids of the `selected` items (K,).
 
     >>> select_only(["a", "b", "c.d"], np.array([True, False, True]))
     '^(?!(?:b)$)'
     >>> select_only(["a", "b", "c.d"], np.array([False, False, True]))
     '^(?:c\\\\.d)$'
     """
-    chosen = selected if 2 * np.count_nonzero(selected) <= len(ids) else ~selected
-    listed = "|".join(_escaped(ids[k]) for k in np.flatnonzero(chosen).tolist())
-    return f"^(?:{listed})$" if chosen is selected else f"^(?!(?:{listed})$)"
-
-
-def _escaped(text: str) -> str:
-    """A text as a part of a regular expression, without = and :, which have a meaning on the command line."""
-    return re.escape(text).replace("=", r"\x3d").replace(":", r"\x3a")
+    is_minority = 2 * np.count_nonzero(selected) <= len(ids)
+    indices = np.flatnonzero(selected if is_minority else ~selected).tolist()
+    # The signs = and : have a meaning on the command line.
+    pattern = "|".join(re.escape(ids[k]).replace("=", r"\x3d").replace(":", r"\x3a") for k in indices)
+    return f"^(?:{pattern})$" if is_minority else f"^(?!(?:{pattern})$)"
 
 
 def with_same_id(ids: Sequence[str], k: int) -> list[int]:
-    """The stored items that have the id of item k, which only together can be named."""
-    return [i for i, one in enumerate(ids) if one == ids[k]]
+    """Return the stored items with the id of item k, because an id selects all of them."""
+    return [i for i, identifier in enumerate(ids) if identifier == ids[k]]
 
 
-def grouped(ratios: Mapping[int, float]) -> dict[float, list[int]]:
-    """The indices of each ratio, without those that are left out."""
+def group_by_ratio(ratios: Mapping[int, float]) -> dict[float, list[int]]:
+    """Return the indices of each ratio above 0."""
     groups: dict[float, list[int]] = {}
     for k, ratio in sorted(ratios.items()):
         if ratio > 0:
@@ -191,38 +182,32 @@ def grouped(ratios: Mapping[int, float]) -> dict[float, list[int]]:
 HOPFIELD = "hopfield"
 NOVELTY = "novelty"
 MAX_FITS, MAX_DRAWN = 12, 64
-"""Fits and galleries that are kept, so that going back to them takes no time."""
+"""Fits and galleries that are kept, so that a user can go back to them at once."""
 ROUNDING = 1e-9
 """Novelties below this are rounding errors of copies."""
 Progress = Callable[[int, int], None]
-"""Called with how many items are drawn, and of how many; it raises `Superseded` where nobody wants them any more."""
-
-
-class WriteCommand(Protocol):
-    """The command that draws n items and writes them to `out`."""
-
-    def __call__(self, asked: Asked, generator: str, n: int, seed: int, out: str) -> str:
-        """What to type."""
+"""Called with the number of drawn items and the total; it raises `Superseded` if the items are no longer needed."""
 
 
 @dataclass(frozen=True)
 class Origin:
     """How the first synthesizer was made from a file.
 
-    kind:    as the user named it, or None where it was recognised
-    reading: options of reading that the user gave, by name
-    asked:   all choices of the user, as they were given
+    kind:    the kind that the user named, or None if it was recognized
+    reading: options of reading that the user set, by name
+    asked:   all choices of the user
+    command: writes the command for choices, a generator, n, a seed and an output
     """
 
     path: str
     kind: str | None
     reading: Mapping[str, object]
     asked: Asked
-    command: WriteCommand
+    command: Callable[[Asked, str, int, int, str], str]
 
 
 class Superseded(Exception):
-    """The user wants something else by now."""
+    """The settings have changed, and the result is no longer needed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,15 +222,15 @@ class Drawn:
     html: Html
     description: Description
     notes: tuple[str, ...]
-    seconds: float  # of the processor, in the thread that drew them
+    seconds: float  # processor time of the thread that drew them
 
 
 @dataclass(frozen=True, eq=False)
 class Explorer:
-    """The stored items of all pages, and what was computed from them. It never changes but for what it remembers.
+    """The stored items of all pages and results computed from them. Only its memory of results changes.
 
-    base:   the synthesizer that the user asked for; its generator and options are what a page begins with
-    origin: how it was made, where that is known, so that a command and a program can repeat it
+    base:   the synthesizer that the user requested; a page begins with its generator and options
+    origin: how the synthesizer was made, if it is known, so that a command and a program can repeat it
     """
 
     base: Synthesizer
@@ -255,24 +240,25 @@ class Explorer:
 
     @property
     def first_settings(self) -> PageSettings:
-        """The settings of a new page: the generator, knob, conditions and weights that the user asked for."""
-        choice = self.base.choice
-        named, novelty = knob_of(type(choice.options)), getattr(choice.options, NOVELTY, None)
-        value = None if named is None or novelty is not None else getattr(choice.options, named[0])
-        if named is not None and named[1].place is not None and value is not None:
-            value = value[named[1].place]
-        return PageSettings(
-            choice.name, value, novelty, conditions=() if self.origin is None else self.origin.asked.conditions
-        )
+        """The settings of a new page: the generator, knob, conditions and weights that the user requested."""
+        choice, value = self.base.choice, None
+        knob_field, novelty = knob_of(type(choice.options)), getattr(choice.options, NOVELTY, None)
+        if knob_field is not None and novelty is None:
+            name, knob = knob_field
+            value = getattr(choice.options, name)
+            if knob.place is not None and value is not None:
+                value = value[knob.place]
+        conditions = () if self.origin is None else self.origin.asked.conditions
+        return PageSettings(choice.name, value, novelty, conditions=conditions)
 
     @property
     def generators(self) -> tuple[str, ...]:
-        """Names of the generators; those that are other names for the same options and law come once."""
+        """Names of the generators."""
         return tuple(self.base.kind.generators)
 
     @property
     def adjustable_generators(self) -> tuple[str, ...]:
-        """Names of the generators that have a setting between recall and generation."""
+        """Names of the generators with a setting between recall and generation."""
         return tuple(name for name, options in self.base.kind.generators.items() if knob_of(options) is not None)
 
     @cached_property
@@ -282,7 +268,7 @@ class Explorer:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the stored items (K,), by which a user can tell them apart."""
+        """Distinct names of the stored items (K,)."""
         return distinct_names(self.base.codec.ids)
 
     @cached_property
@@ -291,67 +277,64 @@ class Explorer:
         return ItemMap.of(self.base.codec)
 
     def options(self, settings: PageSettings) -> dict[str, object]:
-        """Options of the generator that differ from their defaults: those that the user began with, and the knob.
+        """Options of the generator that differ from their defaults: the first options of the user, and the knob.
 
-        Where the knob is moved, the options that a rule chose stay as they were chosen: they need no second search.
+        If the knob is moved, options that a rule chose keep their values and need no second search.
         """
-        options = self._own_options(settings.generator)
+        options = self._first_options(settings.generator)
         if settings.novelty is not None:
             return {**options, NOVELTY: settings.novelty}
-        named = knob_of(self.base.kind.generators[settings.generator])
+        knob_field = knob_of(self.base.kind.generators[settings.generator])
         if settings.knob is None:
             return options
-        if named is None:
+        if knob_field is None:
             raise InputError(f"the generator {settings.generator!r} has no knob. Choose another generator.")
-        name, knob = named
+        name, knob = knob_field
         fitted = self._default(settings)
         resolved = fitted.describe().resolved
         if isinstance(fitted.generator, Adjustable) and name in fitted.generator.adjustable:
-            adjusted = {one: value for one, value in resolved.items() if one in fitted.generator.adjustable}
-            return {**options, **adjusted, name: settings.knob}
-        chosen: dict[str, object] = {**options, **resolved}
-        whole = chosen.get(name)
-        if knob.place is not None and isinstance(whole, tuple | list):
-            values = list(whole)
-            values[knob.place] = settings.knob
-            return {**chosen, name: tuple(values)}
-        return {**chosen, name: settings.knob}
+            adjustable = {option: value for option, value in resolved.items() if option in fitted.generator.adjustable}
+            return {**options, **adjustable, name: settings.knob}
+        options |= resolved
+        values = options.get(name)
+        if knob.place is not None and isinstance(values, tuple | list):
+            return {**options, name: (*values[: knob.place], settings.knob, *values[knob.place + 1 :])}
+        return {**options, name: settings.knob}
 
-    def _own_options(self, generator: str) -> dict[str, object]:
-        """Options that the user began with, of this generator, without its knob and the novelty."""
+    def _first_options(self, generator: str) -> dict[str, object]:
+        """The first options of the user for this generator, without its knob and the novelty."""
         if generator != self.base.choice.name:
             return {}
-        named = knob_of(type(self.base.choice.options))
-        moved = {NOVELTY} | (set() if named is None else {named[0]})
-        return {name: x for name, x in given_options(self.base.choice.options).items() if name not in moved}
+        knob_field = knob_of(type(self.base.choice.options))
+        excluded = {NOVELTY} | (set() if knob_field is None else {knob_field[0]})
+        return {name: x for name, x in given_options(self.base.choice.options).items() if name not in excluded}
 
     def _default(self, settings: PageSettings) -> Synthesizer:
-        """The synthesizer with these stored items and the generator's own choice of its knob, fitted."""
+        """Fit the synthesizer with these stored items and the default of the generator for its knob."""
 
         def fit() -> Synthesizer:
-            of_all = replace(settings, ratios=())
-            if settings.ratios and (settings.generator, ()) in self._fits:  # what is fitted already may be shared
-                synth = self.weighted(settings, self._default(of_all))
+            if settings.ratios and (settings.generator, ()) in self._fits:  # parts of that fit can be shared
+                synth = self.weigh(settings, self._default(replace(settings, ratios=())))
             else:
-                synth = self.weighted(settings)
-                synth = synth.with_generator(settings.generator, **self._own_options(settings.generator))
+                synth = self.weigh(settings)
+                synth = synth.with_generator(settings.generator, **self._first_options(settings.generator))
             _ = synth.generator
             return synth
 
         return self._fits.get((settings.generator, settings.ratios), fit)
 
-    def weighted(self, settings: PageSettings, of_all: Synthesizer | None = None) -> Synthesizer:
-        """The first synthesizer, or the one `of_all` stored items, with these counting as the settings say."""
-        synth = self.base if of_all is None else of_all
+    def weigh(self, settings: PageSettings, synth: Synthesizer | None = None) -> Synthesizer:
+        """Return a synthesizer, by default the first one, with the weights of the settings."""
+        synth = self.base if synth is None else synth
         ratios = dict(settings.ratios)
         if left_out := [k for k, ratio in ratios.items() if ratio == 0]:
             synth = synth.subset(np.setdiff1d(np.arange(synth.codec.K), left_out))
-        for ratio, indices in grouped(ratios).items():
+        for ratio, indices in group_by_ratio(ratios).items():
             synth = synth.weight(ratio, indices)
         return synth
 
     def synthesizer(self, settings: PageSettings) -> Synthesizer:
-        """The synthesizer whose samples a page with these settings shows."""
+        """Return the synthesizer whose samples a page with these settings shows."""
         fitted = self._default(settings)
         if settings.knob is not None or settings.novelty is not None:
             fitted = fitted.with_generator(settings.generator, **self.options(settings))
@@ -360,22 +343,22 @@ class Explorer:
         return fitted
 
     def draw(self, settings: PageSettings, progress: Progress | None = None) -> Drawn:
-        """The new items of these settings, each beside the stored one nearest to it."""
+        """Draw the items of these settings, each beside the nearest stored item."""
         while True:
             try:
                 return self._drawn.get(settings, lambda: self._draw(settings, progress))
-            except Superseded:  # perhaps by another page that began to draw the same: then this one goes on
+            except Superseded:  # another page may have begun the same draw and given it up
                 if progress is not None:
                     progress(0, settings.n)
 
-    def is_drawn(self, settings: PageSettings) -> bool:
+    def has_items(self, settings: PageSettings) -> bool:
         """Whether `draw` returns at once."""
         return settings in self._drawn
 
     def _draw(self, settings: PageSettings, progress: Progress | None) -> Drawn:
         with hide_warnings():
             synth = self.synthesizer(settings)
-            kind, codec, batches, described = synth.kind, synth.codec, [], synth.describe()
+            kind, codec, batches, description = synth.kind, synth.codec, [], synth.describe()
             begin = time.thread_time()
             for batch in synth.batches(settings.n, settings.seed):
                 batches.append(batch)
@@ -383,61 +366,61 @@ class Explorer:
                     progress(batch.first + len(batch.items), settings.n)
             seconds = time.thread_time() - begin
             items = codec.join([batch.items for batch in batches])
-            nearest, extra = _annotations(synth, items, batches)
+            nearest, extra = _annotate(synth, items, batches)
             novelty = without_rounding(synth.novelty(items))
-            shown = GalleryItems(items, np.arange(settings.n), nearest, novelty, extra, with_differences=True)
-            html = kind.display.gallery(codec, shown)
+            gallery = GalleryItems(items, np.arange(settings.n), nearest, novelty, extra, with_differences=True)
+            html = kind.display.gallery(codec, gallery)
             trial = self.base.trial if settings.generator == self.base.choice.name else None
             notes = (*(() if trial is None else trial.record.notes), *synth.notes)
             notes = tuple(note for note in dict.fromkeys(notes) if note not in codec.notes)
-            return Drawn(settings, items, nearest, novelty, codec.features(items), html, described, notes, seconds)
+            return Drawn(settings, items, nearest, novelty, codec.features(items), html, description, notes, seconds)
 
-    def law(self, settings: PageSettings) -> HopfieldGenerator | None:
-        """p_beta, if it is the generator of the settings, at whatever temperature; None for other generators."""
+    def default_hopfield(self, settings: PageSettings) -> HopfieldGenerator | None:
+        """Return the generator of the settings at its default temperature if it is p_beta; None for others."""
         return _p_beta(self._default(settings).generator)
 
     def hopfield(self, settings: PageSettings) -> HopfieldGenerator | None:
-        """p_beta over the same stored items, at the temperature of the settings if they have one; None without it."""
+        """Return p_beta of the same stored items, at the temperature of the settings if they have one."""
         if HOPFIELD not in self.base.kind.generators:
             return None
-        found = _p_beta(self.synthesizer(replace(settings, conditions=())).generator)
-        if found is None:
-            same = replace(settings, generator=HOPFIELD, knob=None, novelty=None, conditions=())
-            found = _p_beta(self.synthesizer(same).generator)
-        return found
+        hopfield = _p_beta(self.synthesizer(replace(settings, conditions=())).generator)
+        if hopfield is None:
+            default = replace(settings, generator=HOPFIELD, knob=None, novelty=None, conditions=())
+            hopfield = _p_beta(self.synthesizer(default).generator)
+        return hopfield
 
 
 def _p_beta(generator: Generator) -> HopfieldGenerator | None:
-    """A generator that has a temperature; None for others, and for one Gaussian, whose beta vanishes."""
+    """Return the generator if it has a temperature; None for others, and for a single Gaussian, whose beta is 0."""
     return generator if isinstance(generator, HopfieldGenerator) and not isinstance(generator, Gaussian) else None
 
 
-def _annotations(synth: Synthesizer, items: Items, batches: Sequence[Batch]) -> tuple[Array, dict[str, Array]]:
-    """The stored item nearest to each of the items of some batches, and further columns for its heading."""
+def _annotate(synth: Synthesizer, items: Items, batches: Sequence[Batch]) -> tuple[Array, dict[str, Array]]:
+    """Return the stored item nearest to each item of the batches, and further columns for its heading."""
     nearest = [batch.nearest for batch in batches if batch.nearest is not None]
-    if len(nearest) < len(batches):  # items that are made of many stored ones
+    if len(nearest) < len(batches):  # these items are made of several stored ones
         return synth.kind.measures.annotate(synth.codec, items, len(items))
     extra = {name: np.concatenate([batch.extra[name] for batch in batches]) for name in batches[0].extra}
     return np.concatenate(nearest), extra
 
 
 def without_rounding(novelty: Array) -> Array:
-    """Novelties (n,), where those of copies are exactly zero."""
+    """Return novelties (n,) with those of copies exactly zero."""
     return np.where(novelty > ROUNDING, novelty, 0.0)
 
 
 class Trail:
-    """Mean novelties by value of the knob, of galleries that differ in nothing else but their seed and number."""
+    """Mean novelties by value of the knob, of galleries that otherwise differ only in seed and number."""
 
     def __init__(self) -> None:
-        self._same: PageSettings | None = None
+        self._settings: PageSettings | None = None
         self._points: dict[float, float] = {}
 
-    def with_gallery(self, drawn: Drawn, value: float | None) -> Mapping[float, float]:
-        """The novelties so far and that of this gallery, whose knob has this value; None is not known."""
-        same = replace(drawn.settings, knob=None, novelty=None, n=1, seed=0)
-        if same != self._same:
-            self._same, self._points = same, {}
+    def add(self, drawn: Drawn, value: float | None) -> Mapping[float, float]:
+        """Add a gallery by the value of its knob, unless it is not known, and return all novelties so far."""
+        settings = replace(drawn.settings, knob=None, novelty=None, n=1, seed=0)
+        if settings != self._settings:
+            self._settings, self._points = settings, {}
         if value is not None:
             self._points[value] = float(drawn.novelty.mean())
         return dict(self._points)

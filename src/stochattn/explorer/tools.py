@@ -1,8 +1,6 @@
-"""The Python lines and the command that give what a page shows, and the file that they write.
+"""The tools of a page: Python code and a command for its items, a file of them, and a verdict.
 
-The verdict of split-half validation and privacy on what a page shows, in a process of its own that can be ended.
-
-Code, Save and the verdict of one page.
+The verdict of split-half validation and privacy is computed in another process, which can be cancelled.
 """
 
 from __future__ import annotations
@@ -26,39 +24,35 @@ from typing import NamedTuple
 import numpy as np
 import panel as pn
 
-from .._backend.html import Html, join, number, tag
+from .._backend.html import Html, number, tag
 from .._backend.state import Plain
 from ..kinds.controls import Range
 from ..kinds.options import option_fields
 from ..kinds.summary import Asked, RunSummary
 from ..synthesizer.synthesizer import Synthesizer
 from ..synthesizer.writing import write_samples
-from .fields import Field, Message, message_of
+from .fields import Field, Message, format_error
 from .panel import WIDE, Form, apply, asset, in_thread, report_style, start
-from .state import Drawn, Explorer, PageSettings, grouped, select_only
+from .state import Drawn, Explorer, PageSettings, group_by_ratio, select_only
 
-MAX_LISTED = 12  # indices that a line of code lists; of more it lists those that are left out
+MAX_LISTED = 12  # indices that a line of code lists; otherwise it lists those that are left out
 
 
 def python_lines(explorer: Explorer, settings: PageSettings) -> str:
-    """A program that draws the items of these settings as `new`. In a notebook `synth` is the user's own."""
+    """Write a program that draws the items of these settings as `new`; in a notebook `synth` exists already."""
     options, origin = explorer.options(settings), explorer.origin
     functions = [name for name, value in options.items() if callable(value)]
     options = {name: value for name, value in options.items() if name not in functions}
-    left_out = [f"# Add {name}=..., a function of yours, which cannot be written here." for name in functions]
-    lines = ["import stochattn as sa", "", *left_out]
+    comments = [f"# Add {name}=..., your function, which cannot be written here." for name in functions]
+    lines = ["import stochattn as sa", "", *comments]
     if origin is not None:
-        kind = [] if origin.kind is None else [f"kind={origin.kind!r}"]
-        given = [
-            f"{name}={literal(value)}"
-            for name, value in {**origin.reading, **_named(explorer, settings, options)}.items()
-        ]
-        lines.append(f"synth = sa.fit({', '.join([repr(origin.path), *kind, *given])})")
-        lines += _weight_lines(explorer.weighted(settings).weights)
+        kind = {} if origin.kind is None else {"kind": origin.kind}
+        keywords = {**kind, **origin.reading, **_generator_arguments(explorer, settings, options)}
+        lines.append(f"synth = sa.fit({_format_arguments(origin.path, keywords)})")
+        lines += _weight_lines(explorer.weigh(settings).weights)
     else:
         if options or settings.generator != explorer.base.choice.name:
-            given = [repr(settings.generator), *(f"{name}={literal(value)}" for name, value in options.items())]
-            lines.append(f"synth = synth.with_generator({', '.join(given)})")
+            lines.append(f"synth = synth.with_generator({_format_arguments(settings.generator, options)})")
         ratios = np.ones(explorer.base.codec.K)
         for k, ratio in settings.ratios:
             ratios[k] = ratio
@@ -69,27 +63,33 @@ def python_lines(explorer: Explorer, settings: PageSettings) -> str:
     return "\n".join([*lines, f"new = synth.sample({settings.n}, rng={settings.seed})"])
 
 
-def _named(explorer: Explorer, settings: PageSettings, options: Mapping[str, object]) -> dict[str, object]:
-    """The generator as an argument of `fit`, unless it is the default, and its options."""
+def _format_arguments(first: str, keywords: Mapping[str, object]) -> str:
+    return ", ".join([repr(first), *(f"{name}={literal(value)}" for name, value in keywords.items())])
+
+
+def _generator_arguments(
+    explorer: Explorer, settings: PageSettings, options: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the generator as an argument of `fit`, unless it is the default, and its options."""
     is_default = settings.generator == next(iter(explorer.base.kind.generators))
     fit = explorer.base.generator_fit
-    is_chosen = fit.choice == fit.requested  # by `fit`, which makes the same trial
+    is_chosen = fit.choice == fit.requested  # `fit` makes the same trial and chooses it again
     return {**({} if is_default and is_chosen and not options else {"generator": settings.generator}), **options}
 
 
 def _weight_lines(weights: np.ndarray) -> list[str]:
-    """Lines that make stored items count `weights` (K,) times."""
-    lines, counted = [], np.flatnonzero(weights > 0).tolist()
-    if len(counted) < len(weights):
+    """Return lines that give stored items these weights (K,)."""
+    lines, indices = [], np.flatnonzero(weights > 0).tolist()
+    if len(indices) < len(weights):
         left_out = np.flatnonzero(weights == 0).tolist()
-        short = f"[k for k in range({len(weights)}) if k not in {set(left_out)!r}]"
-        lines.append(f"synth = synth.subset({counted if len(counted) <= MAX_LISTED else short})")
-    ratios = {k: float(weights[k]) for k in counted if weights[k] != 1}
-    return [*lines, *(f"synth = synth.weight({ratio!r}, {indices})" for ratio, indices in grouped(ratios).items())]
+        comprehension = f"[k for k in range({len(weights)}) if k not in {set(left_out)!r}]"
+        lines.append(f"synth = synth.subset({indices if len(indices) <= MAX_LISTED else comprehension})")
+    groups = group_by_ratio({k: float(weights[k]) for k in indices if weights[k] != 1})
+    return [*lines, *(f"synth = synth.weight({ratio!r}, {members})" for ratio, members in groups.items())]
 
 
 def literal(value: object) -> str:
-    """A value as Python code.
+    """Write a value as Python code.
 
     >>> literal({"age": Range(ge=40), "city": {"Oslo", "Bergen"}, "n": np.float64(2.5)})
     "{'age': sa.Range(ge=40), 'city': {'Bergen', 'Oslo'}, 'n': 2.5}"
@@ -97,12 +97,12 @@ def literal(value: object) -> str:
     if isinstance(value, Range):
         return f"sa.Range({', '.join(f'{name}={literal(end)}' for name, end in value.ends().items())})"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{literal(key)}: {literal(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{literal(key)}: {literal(item)}' for key, item in value.items())}}}"
     if isinstance(value, AbstractSet):
         return f"{{{', '.join(sorted(map(literal, value)))}}}"
     if isinstance(value, tuple):
-        inside = ", ".join(map(literal, value))
-        return f"({inside},)" if len(value) == 1 else f"({inside})"
+        elements = ", ".join(map(literal, value))
+        return f"({elements},)" if len(value) == 1 else f"({elements})"
     if isinstance(value, np.generic):
         return literal(value.item())
     if isinstance(value, datetime.date | Path):
@@ -110,55 +110,51 @@ def literal(value: object) -> str:
     return repr(value)
 
 
-def asked_for(explorer: Explorer, settings: PageSettings) -> Asked | None:
-    """The choices to type for these settings, as a summary records them; None without a file that they are about."""
+def record_choices(explorer: Explorer, settings: PageSettings) -> Asked | None:
+    """Return the choices to type for these settings, as a summary records them; None without a file."""
     if explorer.origin is None:
         return None
-    kind, before = explorer.base.kind, explorer.origin.asked
-    reading = {name: value for name, value in before.options.items() if name in option_fields(kind.codec_options)}
-    options: dict[str, Plain] = {**reading, **{name: _typed(one) for name, one in explorer.options(settings).items()}}
-    weights, subset, weight = explorer.weighted(settings).weights, before.subset, before.weight
+    kind, asked = explorer.base.kind, explorer.origin.asked
+    reading = {name: value for name, value in asked.options.items() if name in option_fields(kind.codec_options)}
+    options: dict[str, Plain] = {**reading}
+    for name, value in explorer.options(settings).items():  # the command line reads a tuple as one string
+        options[name] = ":".join(map(str, value)) if isinstance(value, tuple) else value
+    weights, subset, weight = explorer.weigh(settings).weights, asked.subset, asked.weight
     ids, ratios = explorer.base.codec.ids, dict(settings.ratios)
     if 0 in ratios.values():
         subset = (select_only(ids, weights > 0),)
-    for ratio, indices in grouped(ratios).items():
-        chosen = np.isin(np.arange(len(ids)), indices)
-        weight = (*weight, f"{select_only(ids, chosen)}:{ratio!r}")
+    for ratio, indices in group_by_ratio(ratios).items():
+        mask = np.isin(np.arange(len(ids)), indices)
+        weight = (*weight, f"{select_only(ids, mask)}:{ratio!r}")
     return Asked(options, settings.conditions, subset, weight)
 
 
-def _typed(value: object) -> Plain:
-    """A value of an option as the command line reads it: numbers of a tuple are one text."""
-    return ":".join(map(str, value)) if isinstance(value, tuple) else value
-
-
 def command(explorer: Explorer, settings: PageSettings, out: str) -> str | None:
-    """The command that writes the items of these settings to `out`; None without a file that it could read."""
-    asked = asked_for(explorer, settings)
+    """Return the command that writes the items of these settings to `out`; None without a file to read."""
+    asked = record_choices(explorer, settings)
     if asked is None or explorer.origin is None:
         return None
     return explorer.origin.command(asked, settings.generator, settings.n, settings.seed, out)
 
 
 def default_output(explorer: Explorer) -> str:
-    """A name for the file of new items, in the format of the input where that can be written."""
+    """Return a name for the file of new items, in the format of the input if it can be written."""
     source = Path(explorer.base.source or "items")
     formats = explorer.base.kind.formats
-    known = [extension for one in formats for extension in one.extensions]
-    extension = source.suffix.lower() if source.suffix.lower() in known else formats[0].extensions[0]
+    extensions = [extension for file_format in formats for extension in file_format.extensions]
+    extension = source.suffix.lower() if source.suffix.lower() in extensions else extensions[0]
     return f"new-{source.stem}{extension}"
 
 
 def save(explorer: Explorer, settings: PageSettings, out: str) -> RunSummary:
-    """Write the items of these settings, as the command does: whole, with a summary, and never over other files."""
+    """Write the items of these settings as the command does: with a summary, and never over another file."""
     synth = explorer.synthesizer(settings)
-    return write_samples(synth, settings.n, settings.seed, out, asked=asked_for(explorer, settings))
+    return write_samples(synth, settings.n, settings.seed, out, asked=record_choices(explorer, settings))
 
 
 N_JUDGED = 300
 PARENT_SECONDS = 0.5
-"""How often a verdict process looks whether its parent is still there."""
-SIGNS = {True: ("✓", "good", "passed"), False: ("✗", "bad", "failed"), None: ("·", "open", "not checked")}
+"""How often a verdict process checks that its parent is alive."""
 
 
 class PageVerdict(NamedTuple):
@@ -172,11 +168,11 @@ class PageVerdict(NamedTuple):
 
 
 class Cancelled(Exception):
-    """The user ended the work."""
+    """The user cancelled the work."""
 
 
 class VerdictProcess:
-    """A verdict on n draws of a synthesizer in another process: pages stay live, and `cancel` ends it at once."""
+    """A verdict on n draws of a synthesizer in another process: pages stay responsive, and `cancel` ends it at once."""
 
     def __init__(self, synth: Synthesizer, seed: int, n: int = N_JUDGED) -> None:
         self._payload = pickle.dumps((synth, n, seed))
@@ -192,7 +188,7 @@ class VerdictProcess:
         _live.add(self)
 
     def result(self) -> PageVerdict:
-        """The verdict; it waits. ValueError if the process fails, `Cancelled` if it was ended."""
+        """Wait for the verdict. ValueError if the process fails, `Cancelled` if it was cancelled."""
         try:
             out, error = self._process.communicate(self._payload)
         finally:
@@ -202,11 +198,11 @@ class VerdictProcess:
         if self._process.returncode:
             last = (error.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
             raise ValueError(f"the verdict failed: {last}")
-        found = json.loads(out)
-        return PageVerdict(**{**found, "findings": tuple((str(a), b) for a, b in found["findings"])})
+        fields = json.loads(out)
+        return PageVerdict(**{**fields, "findings": tuple((str(a), b) for a, b in fields["findings"])})
 
     def cancel(self) -> None:
-        """End the process, and those that it has started."""
+        """End the process and its children."""
         self._cancelled = True
         _live.discard(self)
         if self._process.poll() is not None:
@@ -214,45 +210,45 @@ class VerdictProcess:
         if sys.platform == "win32":
             self._process.terminate()
         else:
-            with suppress(ProcessLookupError, PermissionError):  # it has ended in the meantime
+            with suppress(ProcessLookupError, PermissionError):  # the process has ended already
                 os.killpg(self._process.pid, signal.SIGTERM)
 
 
-_live: set[VerdictProcess] = set()  # not waited for to the end yet
+_live: set[VerdictProcess] = set()  # processes that are not finished
 
 
 @atexit.register
 def cancel_all() -> None:
-    """End all verdicts that are under way, which would otherwise outlive this program."""
+    """End all running verdicts, which would otherwise outlive this program."""
     for process in tuple(_live):
         process.cancel()
 
 
-def judge(synth: Synthesizer, n: int, seed: int) -> PageVerdict:
-    """The quick verdict of a report on n draws."""
+def compute_verdict(synth: Synthesizer, n: int, seed: int) -> PageVerdict:
+    """Return the quick verdict of a report on n draws."""
     from ..evaluation import as_evaluated
-    from ..report import measure, verdict_on
+    from ..report import judge, measure
 
     synth = as_evaluated(synth)
     evidence = measure(synth, synth.sample_items(n, seed), seed, progress=False, quick=True)
-    found, auc = verdict_on(evidence), evidence.split_half.membership_auc
-    findings = tuple((check.finding, check.passed) for check in found.checks if check.finding)
-    return PageVerdict(found.headline, str(found.tone), found.advice, findings, auc if auc == auc else None)
+    verdict, auc = judge(evidence), evidence.split_half.membership_auc
+    findings = tuple((check.finding, check.passed) for check in verdict.checks if check.finding)
+    return PageVerdict(verdict.headline, str(verdict.tone), verdict.advice, findings, auc if auc == auc else None)
 
 
 def main(parent: int) -> None:
-    """Read a synthesizer from standard input, and print its verdict as json; end with the process `parent`."""
+    """Read a synthesizer from standard input and print its verdict as JSON; end with the process `parent`."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     if hasattr(os, "nice"):
-        os.nice(5)  # pages come first
+        os.nice(5)  # pages have priority
     synth, n, seed = pickle.loads(sys.stdin.buffer.read())
-    found = judge(synth, n, seed)
-    passed: list[Plain] = [[finding, None if one is None else bool(one)] for finding, one in found.findings]
-    print(json.dumps({**found._asdict(), "findings": passed}))
+    verdict = compute_verdict(synth, n, seed)
+    findings = [[finding, None if passed is None else bool(passed)] for finding, passed in verdict.findings]
+    print(json.dumps({**verdict._asdict(), "findings": findings}))
 
 
 def _end_with(parent: int) -> None:
-    """Wait for the end of the parent, which may be killed and then ends nothing itself; then end this group."""
+    """Wait for the end of the parent, which may be killed without warning, and then end this process group."""
     if sys.platform == "win32":  # a process keeps the number of its parent there
         return
     while os.getppid() == parent:
@@ -260,16 +256,13 @@ def _end_with(parent: int) -> None:
     os.killpg(0, signal.SIGTERM)
 
 
-def verdict_html(found: PageVerdict) -> Html:
-    """The verdict as a box, as in a report."""
-    lines = []
-    for finding, passed in found.findings:
-        sign, tone, spoken = SIGNS[passed]
-        mark = tag("span", sign, class_=f"sign {tone}", aria_label=spoken, role="img")
-        lines.append(tag("li", mark, tag("span", finding)))
-    auc = tag("p", f"AUC of membership inference {number(found.membership_auc, 2)}; 0.5 is chance.", class_="note")
-    inside = [tag("strong", found.headline, class_="headline"), tag("span", found.advice), tag("ul", *lines), auc]
-    return tag("div", join(inside), class_=f"verdict {found.tone}", role="status")
+def verdict_html(verdict: PageVerdict) -> Html:
+    """Show a verdict as a box, as in a report."""
+    from ..report.page import callout, list_findings
+
+    auc = tag("p", f"AUC of membership inference {number(verdict.membership_auc, 2)}; 0.5 is chance.", class_="note")
+    box = callout(verdict.tone, verdict.headline, verdict.advice, list_findings(verdict.findings), auc)
+    return tag("div", box, role="status")
 
 
 PYTHON, COMMAND, OUT, SAVE, VERDICT = "python", "command", "out", "save", "verdict"
@@ -277,7 +270,7 @@ ABOUT_VERDICT = "Split-half validation and privacy, in the background."
 
 
 class Tools:
-    """What can be done with the items that a page shows."""
+    """The code, the file and the verdict of the items that a page shows."""
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer, self._is_judging, self._is_cancelled = explorer, False, False
@@ -291,7 +284,7 @@ class Tools:
         self._push()
 
     def update(self, drawn: Drawn) -> None:
-        """Be about other items; a verdict that is under way goes on, and a finished one is of earlier items."""
+        """Show tools for other items; a running verdict goes on, and a finished verdict is marked as outdated."""
         self._drawn = drawn
         if not self._is_judging and self.verdict.object:
             self.verdict.object = tag("p", "The items have changed since the last verdict.", class_="note")
@@ -301,10 +294,10 @@ class Tools:
         drawn, out = self._drawn, self._out
         if drawn is None:
             return
-        lines = await in_thread(lambda: python_lines(self.explorer, drawn.settings))
-        typed = await in_thread(lambda: command(self.explorer, drawn.settings, out))
+        code = await in_thread(lambda: python_lines(self.explorer, drawn.settings))
+        shell = await in_thread(lambda: command(self.explorer, drawn.settings, out))
         if drawn is self._drawn:
-            self._set({PYTHON: {"value": lines}, COMMAND: {"value": typed or ""}})
+            self._set({PYTHON: {"value": code}, COMMAND: {"value": shell or ""}})
 
     def _on_message(self, message: Message) -> None:
         name = message["id"]
@@ -317,7 +310,10 @@ class Tools:
         elif name == VERDICT and self._is_judging:
             self.close()
         elif name == VERDICT and self._drawn is not None:
-            self._is_judging, self._is_cancelled = True, False  # before the task runs: a double click starts only one
+            self._is_judging, self._is_cancelled = (
+                True,
+                False,
+            )  # before the task runs, so that a double click starts only one
             start(self._judge(self._drawn))
 
     async def _save(self, drawn: Drawn) -> None:
@@ -325,27 +321,26 @@ class Tools:
         self._set({SAVE: {"disabled": True, "error": "", "hint": "Saving…"}})
         try:
             summary = await in_thread(lambda: save(self.explorer, drawn.settings, out))
-        except Exception as error:  # whatever it is, the page must show it and go on
-            self._set({SAVE: {"error": message_of(error), "hint": ""}})
+        except Exception as error:  # the page must show any error and go on
+            self._set({SAVE: {"error": format_error(error), "hint": ""}})
         else:
             self._set({SAVE: {"hint": f"Saved {summary.n:,} to {out}."}})
 
     async def _judge(self, drawn: Drawn) -> None:
-        self.verdict.object = tag(
-            "p", "Validating on halves of the stored examples. This takes a while…", class_="note"
-        )
+        label = "Validating on halves of the stored examples. This takes a while…"
+        self.verdict.object = tag("p", label, class_="note")
         self._set({VERDICT: {"label": "Cancel"}})
-        found = tag("p", "Cancelled.", class_="note")
+        html = tag("p", "Cancelled.", class_="note")
         try:
-            found = await self._verdict(drawn)
+            html = await self._verdict(drawn)
         except Cancelled:
             pass
         except Exception as error:  # for example options that cannot be sent to another process
-            found = tag("p", message_of(error), class_="note")
+            html = tag("p", format_error(error), class_="note")
         finally:
             self._process, self._is_judging = None, False
             self._set({VERDICT: {"label": "Evaluate"}})
-            self.verdict.object = found
+            self.verdict.object = html
 
     async def _verdict(self, drawn: Drawn) -> Html:
         synth = await in_thread(lambda: self.explorer.synthesizer(drawn.settings))
@@ -357,7 +352,7 @@ class Tools:
         return verdict_html(await in_thread(process.result))
 
     def close(self) -> None:
-        """End what is under way."""
+        """Cancel a running verdict."""
         self._is_cancelled = True
         if self._process is not None:
             self._process.cancel()

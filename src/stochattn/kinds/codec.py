@@ -9,13 +9,14 @@ Unique names of stored items.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -137,6 +138,14 @@ class Conditioned(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+_FORMER = {"both": "combine", "checked": "check_items"}
+"""Methods of `Codec` until version 0.2, and what each is called now."""
+
+
+def _warn_of_former(name: str) -> None:
+    warnings.warn(f"Codec.{name} is now called Codec.{_FORMER[name]}.", DeprecationWarning, stacklevel=3)
+
+
 class Codec(ABC):
     """Items to arrays and back, fitted on stored items. It knows nothing of sampling, and never changes.
 
@@ -151,6 +160,22 @@ class Codec(ABC):
     >>> codec.K, codec.encode(codec.stored).shape
     (3, (3, 4))
     """
+
+    if not TYPE_CHECKING:  # type checkers know only the present names
+
+        def __init_subclass__(cls, **options):
+            """Methods that a codec defines by an earlier name take the place of the present ones."""
+            super().__init_subclass__(**options)
+            for former in _FORMER.keys() & vars(cls).keys():
+                _warn_of_former(former)
+                setattr(cls, _FORMER[former], vars(cls)[former])
+
+        def __getattr__(self, name):
+            """Methods by their names until version 0.2."""
+            if name not in _FORMER:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            _warn_of_former(name)
+            return getattr(self, _FORMER[name])
 
     stored: Items
     ids: tuple[str, ...]
@@ -192,7 +217,7 @@ class Codec(ABC):
         """
         raise InputError("this kind of data takes no conditions: leave them out.")
 
-    def both(self, name: Any, first: Any, second: Any) -> Any:
+    def combine(self, name: Any, first: Any, second: Any) -> Any:
         """The condition that is met where two different ones of a name are; InputError where nothing meets both."""
         raise InputError(f"{name} is conditioned on {first!r} already; got {second!r}. Choose one of the two.")
 
@@ -201,11 +226,11 @@ class Codec(ABC):
         if self.labels is None:
             return None
         stored = np.ascontiguousarray(self.stored)
-        known = {one.tobytes(): label for one, label in zip(stored, self.labels, strict=True)}
-        found = [known.get(one.tobytes()) for one in np.ascontiguousarray(arrays)]
-        return None if None in found else tuple(label for label in found if label is not None)
+        label_of = {array.tobytes(): label for array, label in zip(stored, self.labels, strict=True)}
+        labels = [label_of.get(array.tobytes()) for array in np.ascontiguousarray(arrays)]
+        return None if None in labels else tuple(label for label in labels if label is not None)
 
-    def checked(self, items: Any) -> Items:
+    def check_items(self, items: Any) -> Items:
         """Items that a user passes, as the codec holds them; InputError where they are none."""
         try:
             n = len(items)
@@ -257,14 +282,14 @@ def distinct_names(ids: Sequence[str]) -> tuple[str, ...]:
     >>> distinct_names(["a", "b", "a"])
     ('a (1)', 'b', 'a (3)')
     """
-    counts, found = Counter(ids), []
+    counts, names = Counter(ids), []
     for k, name in enumerate(ids):
         if counts[name] > 1:
             name = f"{name} ({k + 1})"
             while name in counts:  # the id of another item
                 name = f"{name} ({k + 1})"
-        found.append(name)
-    return tuple(found)
+        names.append(name)
+    return tuple(names)
 
 
 def index_of(ids: Sequence[str], name: str) -> int | None:

@@ -40,8 +40,8 @@ def card_heading(shown: GalleryItems, i: int, stored: Html) -> Html:
 
 def stored_name(ids: tuple[str, ...], labels: tuple[str, ...] | None, k: int) -> Html:
     """The name of a stored item, and its class if it has one."""
-    known = name(ids[k])
-    return known if labels is None else join([known, " (", name(labels[k], 30), ")"])
+    of_item = name(ids[k])
+    return of_item if labels is None else join([of_item, " (", name(labels[k], 30), ")"])
 
 
 def laid_out(cards: list[Html], class_: str) -> Html:

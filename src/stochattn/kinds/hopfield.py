@@ -178,7 +178,7 @@ class LinearEmbedding:
 
     coordinates: Coordinates
     shape: tuple[int, ...]
-    given: tuple[Array, Array] | None = field(default=None, kw_only=True)  # positions of features (r,), and values
+    conditions: tuple[Array, Array] | None = field(default=None, kw_only=True)  # positions of features (r,), and values
 
     @classmethod
     def of(cls, arrays: Array, options: HopfieldOptions) -> Self:
@@ -203,8 +203,8 @@ class LinearEmbedding:
     def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
         """Coordinates (n, d) drawn around the memories `source` (n,) as arrays (n, *shape)."""
         features = self.coordinates.features(coordinates)
-        if self.given is not None:
-            positions, values = self.given
+        if self.conditions is not None:
+            positions, values = self.conditions
             features[:, positions] = values  # exactly, without rounding errors
         return features.reshape(len(coordinates), *self.shape)
 
@@ -218,7 +218,7 @@ class LinearEmbedding:
         """Values (r,) of the features at positions (r,) as equations, and the embedding whose arrays meet them."""
         positions, values, region = FeatureObservation(*observation)
         equations = LinearObservation(*self.coordinates.observation(positions, values))
-        meeting = replace(self, given=(positions, values))
+        meeting = replace(self, conditions=(positions, values))
         if region is None:
             return equations, meeting
         rows, mean = self.coordinates.observation(region.positions, np.zeros(len(region.positions)))
@@ -307,8 +307,8 @@ class HopfieldGenerator:
                 f"novelty={novelty:g} is out of reach under this condition, which allows {allowed}. Ask for one of "
                 "these, or condition on less."
             )
-        found = at(brentq(lambda b: at(b).predicted_novelty() - novelty, low, high, xtol=1e-4)).model
-        return found.with_temperature(Temperature(found.beta, BetaRule.NOVELTY, novelty))
+        model = at(brentq(lambda b: at(b).predicted_novelty() - novelty, low, high, xtol=1e-4)).model
+        return model.with_temperature(Temperature(model.beta, BetaRule.NOVELTY, novelty))
 
     @property
     def beta(self) -> float:
@@ -357,13 +357,14 @@ class HopfieldGenerator:
         return Generated(values, source, rows)
 
     def condition(self, observation: Any) -> Self:
-        """The law given an observation, exactly; a wanted novelty is that of the conditional law."""
+        """The mixture given an observation, exactly; a wanted novelty is that of the conditional mixture."""
         require_exact(self.sampler)
-        other = replace(self, observation=observation)
+        conditioned = replace(self, observation=observation)
         if self.novelty is None:
-            other.__dict__["model"] = self.model  # a condition does not change it
-            _ = other.mixture, other.restricted  # impossible observations are an error here, not at the first draw
-        return other
+            conditioned.__dict__["model"] = self.model  # a condition does not change it
+            # Impossible observations are an error here, not at the first draw.
+            _ = conditioned.mixture, conditioned.restricted
+        return conditioned
 
     @property
     def acceptance(self) -> float:

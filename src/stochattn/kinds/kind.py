@@ -40,7 +40,12 @@ _FORMER = {
     **dict.fromkeys(("labels_of", "items_have_labels"), ("measures", "labels")),
 }
 """Members of `Kind` until version 0.2, and where each is now."""
-_RENAMED = {"recognises": "recognizes", "read_recognised": "read_recognized", "read_parts": "read_files"}
+_RENAMED = {
+    "scored": "prepare_for_density",
+    "recognises": "recognizes",
+    "read_recognised": "read_recognized",
+    "read_parts": "read_files",
+}
 """Members of `Kind` until version 0.2, and what each is called now."""
 
 
@@ -148,7 +153,7 @@ class Kind(KindDescription, Generic[C]):
         """The stored items whose part `name` has the value that a text means: (K,) booleans; None without that part."""
         return None
 
-    def scored(self, codec: C, items: Items) -> tuple[Items, Array | None]:
+    def prepare_for_density(self, codec: C, items: Items) -> tuple[Items, Array | None]:
         """Items that a user passes for their density, checked, and which of them (n,) have none; None if all may."""
         return items, None
 
@@ -199,18 +204,17 @@ ARGUMENTS = ("kind", "generator", "trial", "n_jobs")
 
 def choose_generator(kind: KindDescription, name: str, options: dict[str, Any]) -> GeneratorChoice:
     """The generator that a name and options ask for; an unknown option is an error that names the known ones."""
-    names = tuple(kind.generators)
-    check_choice("generator", name, (AUTO, *names))
-    tried = names if name == AUTO else (name,)
-    candidates = [one for one in tried if set(options) <= set(option_fields(kind.generators[one]))]
+    generators = tuple(kind.generators) if name == AUTO else (name,)
+    check_choice("generator", name, (AUTO, *kind.generators))
+    candidates = [tried for tried in generators if options.keys() <= option_fields(kind.generators[tried]).keys()]
     if not candidates:
-        known = sorted({field for one in tried for field in option_fields(kind.generators[one])})
-        wrong = next((option for option in options if option not in known), None)
+        names = sorted({option for tried in generators for option in option_fields(kind.generators[tried])})
+        wrong = next((option for option in options if option not in names), None)
         if wrong is None:
             raise InputError(f"options {', '.join(options)} belong to different generators of {kind.name} data.")
         reading = sorted(option_fields(kind.codec_options))
         where = f"{kind.name} data" if name == AUTO else f"{kind.name} data with the generator {name!r}"
-        like = suggest_names(wrong, [*ARGUMENTS, *reading, *known])
-        found = f"{wrong} is not an option of {where}; there are {', '.join([*reading, *known])}. {like}"
-        raise InputError(found.rstrip())
+        like = suggest_names(wrong, [*ARGUMENTS, *reading, *names])
+        rule = f"{wrong} is not an option of {where}; there are {', '.join([*reading, *names])}"
+        raise InputError(f"{rule}. {like}".rstrip())
     return GeneratorChoice(candidates[0], kind.generators[candidates[0]](**options))

@@ -109,13 +109,13 @@ def option(
 
 def option_fields(options: type) -> dict[str, OptionHelp]:
     """The options of a dataclass by name, with what is said about each."""
-    return {one.name: one.metadata["help"] for one in fields(options) if "help" in one.metadata}
+    return {field.name: field.metadata["help"] for field in fields(options) if "help" in field.metadata}
 
 
 def knob_of(options: type) -> tuple[str, Knob] | None:
     """The name of the option that moves a generator between recall and generation, and its knob; None without one."""
-    found = ((name, about.knob) for name, about in option_fields(options).items())
-    return next(((name, knob) for name, knob in found if knob is not None), None)
+    knobs = ((name, about.knob) for name, about in option_fields(options).items())
+    return next(((name, knob) for name, knob in knobs if knob is not None), None)
 
 
 def given_options(options: object) -> dict[str, object]:
@@ -126,12 +126,12 @@ def given_options(options: object) -> dict[str, object]:
 
 def saved_options(options: object) -> dict[str, object]:
     """Those of `given_options`; TypeError for a function, which no file can hold."""
-    given = given_options(options)
-    for name, value in given.items():
+    values = given_options(options)
+    for name, value in values.items():
         if callable(value):
             rule = f"a synthesizer with {name}= cannot be saved: a file cannot hold a function"
             raise TypeError(f"{rule}. Fit again where you need it, write new items, or leave {name} out.")
-    return given
+    return values
 
 
 @dataclass(frozen=True)

@@ -45,11 +45,11 @@ def parts_in(path: Path) -> list[Path]:
     return sorted(order, key=lambda entry: order[entry]) if are_parts else []
 
 
-def read_codec(kind: AnyKind, path: Path, options: object, recognised: bool) -> Codec:
-    """The codec of a file, a folder or a folder of parts; recognised: whether the user did not name the kind."""
+def read_codec(kind: AnyKind, path: Path, options: object, recognized: bool) -> Codec:
+    """The codec of a file, a folder or a folder of parts; recognized: whether the user did not name the kind."""
     if parts := parts_in(path):
         return kind.read_files(parts, options)  # type: ignore[no-any-return]  # the codec of any kind
-    codec: Codec = kind.read_recognized(path, options) if recognised else kind.read(path, options)
+    codec: Codec = kind.read_recognized(path, options) if recognized else kind.read(path, options)
     return codec
 
 
@@ -157,12 +157,12 @@ def kind_for(source: object, name: str | None = None) -> AnyKind:
     names = ", ".join(kind_names())
     if path is None:
         source_type = type(source).__name__
-        raise InputError(f"the kind of data is not recognised from {source_type}: pass kind=, one of {names}.")
+        raise InputError(f"the kind of data is not recognized from {source_type}: pass kind=, one of {names}.")
     if path.suffix.lower() in COMPRESSED:
         raise InputError(f"{path} is compressed: unpack it, and name the file or the folder that was in it.")
     sign = f"by the extension {path.suffix!r}" if path.suffix else "because the name has no extension"
     formats = "; ".join(described.inputs for described in descriptions() if described.inputs)
     raise InputError(
-        f"{path}: the kind of data is not recognised {sign}. If its format is read, "
+        f"{path}: the kind of data is not recognized {sign}. If its format is read, "
         f"name the kind, one of {names}; else save it in one of these: {formats}."
     )

@@ -1,4 +1,4 @@
-"""A report on new items: one HTML file that shows whether they can be trusted."""
+"""A report on new items: one HTML file that says whether they can be trusted."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..evaluation.fidelity import Score
 from ..kinds.codec import Items
 from ..kinds.summary import RunSummary
 from ..synthesizer.synthesizer import Synthesizer
-from .checks import Verdict, verdict_on
+from .checks import Verdict, judge
 from .evidence import Evidence, measure
 from .figures import item_map
 from .page import (
-    counted,
+    count_items,
     document,
     fidelity,
     gallery,
@@ -35,11 +35,11 @@ from .page import (
     settings,
 )
 
-__all__ = ["Report", "build_report", "make_report", "measure", "require_page", "verdict_on", "write_report"]
+__all__ = ["Report", "build_report", "judge", "make_report", "measure", "require_page", "write_report"]
 
 
 class Report(NamedTuple):
-    """What is said about new items: a page, and the same in numbers."""
+    """A report on new items: the page, and its content as numbers."""
 
     page: str
     evidence: Evidence
@@ -47,34 +47,38 @@ class Report(NamedTuple):
 
     def as_dict(self) -> dict[str, Plain]:
         """The verdict, its checks and the figures behind them, as plain values."""
-        found, half = self.evidence, self.evidence.split_half
+        evidence, half = self.evidence, self.evidence.split_half
         fidelities = [split.fidelity for split in half.splits if split.fidelity is not None]
-        names = dict.fromkeys(name for one in fidelities for name in one.scores)
-        means = {
-            name: np.mean([one.scores[name] for one in fidelities if name in one.scores], axis=0) for name in names
-        }
+        scores: dict[str, list[Score]] = {}
+        for split_fidelity in fidelities:
+            for name, score in split_fidelity.scores.items():
+                scores.setdefault(name, []).append(score)
         return {
             "version": __version__,
             "headline": self.verdict.headline,
             "tone": str(self.verdict.tone),
             "advice": self.verdict.advice,
-            "checks": {name: one._asdict() for name, one in self.verdict.checks._asdict().items() if one.finding},
-            "n": found.n,
-            "stored": found.synth.codec.K,
-            "novelty": float(found.to_stored.novelty.mean()),
-            "diversity": {"new": found.diversity, "stored": found.stored_diversity},
-            **{"copies": found.copies, "near_copies": found.too_close, "too_far": found.too_far},
+            "checks": {name: check._asdict() for name, check in self.verdict.checks._asdict().items() if check.finding},
+            "n": evidence.n,
+            "stored": evidence.synth.codec.K,
+            "novelty": float(evidence.to_stored.novelty.mean()),
+            "diversity": {"new": evidence.diversity, "stored": evidence.stored_diversity},
+            "copies": evidence.copies,
+            "near_copies": evidence.too_close,
+            "too_far": evidence.too_far,
             "held_out": {
-                **{"splits": len(half.splits), "near_copies": half.near_copies, "membership_auc": half.membership_auc},
+                "splits": len(half.splits),
+                "near_copies": half.near_copies,
+                "membership_auc": half.membership_auc,
                 "train_proximity": half.train_proximity,
-                **{name: dict(zip(Score._fields, mean.tolist(), strict=True)) for name, mean in means.items()},
+                **{name: Score(*np.mean(values, axis=0).tolist())._asdict() for name, values in scores.items()},
             },
-            "measures": {one.name: {"value": one.value, "ideal": one.ideal} for one in found.comparison.measures},
+            "measures": {m.name: {"value": m.value, "ideal": m.ideal} for m in evidence.comparison.measures},
         }
 
 
 def build_report(synth: Synthesizer, items: Items, **options: Any) -> str:
-    """The page of `make_report`, with the same arguments."""
+    """Return the page of `make_report`, which takes the same arguments."""
     return make_report(synth, items, **options).page
 
 
@@ -88,47 +92,47 @@ def make_report(
     seed: int = 0,
     command: str | None = None,
     quick: bool = False,
-    worded: Callable[[str], str] = str,
+    reword: Callable[[str], str] = str,
     n_jobs: int | None = None,
     labels: Array | None = None,
 ) -> Report:
-    """The report on new items; its page is an HTML file that loads nothing else. Same arguments, same bytes.
+    """Report on new items; the page is an HTML file that loads nothing else. Equal arguments give equal bytes.
 
     items:   the new items, as `as_evaluated(synth)` samples them; synth need not have made them
-    source, samples: files of the stored and of the new items; None if not from a file, or drawn for the report
-    summary: of the run that drew them, where it is known
-    seed:    of the draws, and of what the report draws itself
-    command: that makes the items again, where there is one
-    quick:   validate on few splits and draws, with the settings of all items
-    worded:  a note, with arguments of this library as the reader knows them
+    source, samples: files of the stored and of the new items; None if items are not from a file or drawn for the report
+    summary: the summary of the run that drew the items, if it is known
+    seed:    seed of the draws, and of the draws of the report itself
+    command: the command that makes the items again, if there is one
+    quick:   whether to validate on few splits and draws, with the settings of all items
+    reword:  rewrites a note in terms of what the reader types, such as options of the command line
     n_jobs:  workers that share the splits of the validation, as in `Synthesizer.sample`
-    labels:  the class of each item (n,), where it is known and items do not say it
+    labels:  the class of each item (n,), if the items themselves do not say it
     """
     n = len(items)
     if n == 0:
         raise ValueError("items must hold at least one new item; got none. Draw some.")
-    made = settings(synth, n, seed, source, samples, summary)
+    rows = settings(synth, n, seed, source, samples, summary)
     synth = as_evaluated(synth)
-    known = samples is None or summary is not None
-    evidence = measure(synth, items, seed, method_known=known, quick=quick, n_jobs=n_jobs, labels=labels)
-    found = verdict_on(evidence)
+    method_known = samples is None or summary is not None
+    evidence = measure(synth, items, seed, method_known=method_known, quick=quick, n_jobs=n_jobs, labels=labels)
+    verdict = judge(evidence)
     sections = (
         ("gallery", "Gallery", gallery(synth, items)),
         ("fidelity", "Fidelity", fidelity(evidence)),
         ("map", "Map", item_map(evidence)),
         ("novelty", "Novelty and diversity", novelty(evidence, summary)),
         ("held-out", "Held-out validation", held_out_validation(synth, evidence.split_half)),
-        ("privacy", "Privacy", privacy(evidence, found.checks.membership.passed is False)),
-        ("making", "How it was made", making(evidence, made, command, worded)),
+        ("privacy", "Privacy", privacy(evidence, verdict.checks.membership.passed is False)),
+        ("making", "How it was made", making(evidence, rows, command, reword)),
     )
     page = document(
-        f"{counted(synth.kind, n, 'new')}: {found.headline}",
+        f"{count_items(synth.kind, n, 'new')}: {verdict.headline}",
         synth.kind,
-        page_header(evidence, found, made, [(anchor, title) for anchor, title, _ in sections]),
-        tag("main", *(section(*one) for one in sections)),
+        page_header(evidence, verdict, rows, [(anchor, title) for anchor, title, _ in sections]),
+        tag("main", *(section(*arguments) for arguments in sections)),
         tag("footer", f"Made by stochattn {__version__}. This page is one file and loads nothing else."),
     )
-    return Report(page, evidence, found)
+    return Report(page, evidence, verdict)
 
 
 def write_report(
@@ -141,7 +145,7 @@ def write_report(
     replace: bool = False,
     n_jobs: int | None = None,
 ) -> Path:
-    """Write the report on n new items that are drawn for it; returns its path."""
+    """Draw n new items, write the report on them, and return its path."""
     require_page(f"path {str(path)!r}", path, replace=replace)
     items = as_evaluated(synth).sample_items(n, seed, n_jobs)
     write_atomically(path, build_report(synth, items, source=None, seed=seed, quick=quick, n_jobs=n_jobs))

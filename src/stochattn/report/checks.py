@@ -1,6 +1,7 @@
-"""The checks behind a verdict: each a finding in a sentence, and whether it is within its limit.
+"""The checks behind a verdict and the verdict itself.
 
-What the checks mean together: the headline, how good it is, and what to do.
+A check is a finding in a sentence, and whether it is within its limit. The verdict is a headline, how good it is, and
+what to do.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._backend.arrays import Array
 from .._backend.html import number, share
 from ..evaluation.fidelity import (
     AGREEMENT,
@@ -22,35 +24,35 @@ from ..evaluation.fidelity import (
     TWO_SAMPLE,
     WITHIN,
     Fidelity,
-    Judged,
-    judged,
-    lost_relations,
+    Judgment,
+    find_lost_relations,
+    judge_score,
 )
 from ..evaluation.inspection import Mode, is_beyond
 from ..evaluation.relabeling import CORRELATIONS, NEARNESS, RELATIONS
 from ..kinds.comparison import Measure
 from .evidence import Evidence
 
-MAX_COPIES, MIN_CLOSE_COPIES = 0.01, 0.1  # shares that equal a stored item: allowed, and enough for “close to copies”
-MIN_DISTANCE_RATIO, COPY_DISTANCE_RATIO = 0.5, 0.25  # of `Evidence.distance_ratio`: allowed, and that of near-copies
-MAX_TOO_FAR = 0.5  # share of items further from the stored ones than 95 % of these are from each other
-MAX_EXTRA_PART_DISTANCE = 0.15  # of parts, on average beyond that of stored items drawn again, or of one beyond chance
-MAX_PART_RATIO = 2  # mean distance of the parts from held-out items, over that of the fitted half
-MAX_LOST_RATIO, MAX_EXTRA_LOST = 2, 0.01  # of what all items have: lost by draws, over what the fitted half lacks
+MAX_COPIES, MIN_CLOSE_COPIES = 0.01, 0.1  # shares equal to a stored item: the limit, and “close to copies”
+MIN_DISTANCE_RATIO, COPY_DISTANCE_RATIO = 0.5, 0.25  # of `Evidence.distance_ratio`: the limit, and that of copies
+MAX_TOO_FAR = 0.5  # share of items further from stored items than 95 % of these are from each other
+MAX_EXTRA_PART_DISTANCE = 0.15  # mean beyond that of stored items drawn again, or of one part
+MAX_PART_RATIO = 2  # mean distance of the parts from held-out items, divided by that of the fitted half
+MAX_LOST_RATIO, MAX_EXTRA_LOST = 2, 0.01  # lost by draws, divided by what the fitted half lacks
 MIN_RELATIVE_DIVERSITY = 0.5
-MAX_TRAIN_PROXIMITY = 0.75  # share nearer to the half they were made from: half-way from real items, 0.5, to copies, 1
-MAX_NEAR_COPIES = 0.1  # of draws from a half: half-way, as a ratio, from real items, 0.01, to copies, 1
+MAX_TRAIN_PROXIMITY = 0.75  # share nearer to the fitted half: the mean of real items, 0.5, and copies, 1
+MAX_NEAR_COPIES = 0.1  # of draws from a half: the geometric mean of real items, 0.01, and copies, 1
 MAX_MEMBERSHIP_AUC = 0.6  # above it, samples are said to reveal their sources; 0.5 is chance
-MAX_DISTINGUISHED = 0.25  # of the way from chance to certainty, for a classifier of new and held-out items
+MAX_DISTINGUISHED = 0.25  # limit of two-sample accuracy, on a scale from 0, chance, to 1, always right
 MAX_LOST_RELATIONS = 0.02  # share of the parts that others predict
 MIN_ITEMS = 30  # new items that checks of a distribution need
 MAX_NAMES = 5  # parts or classes that a sentence names
 
 
 class Check(NamedTuple):
-    """The answer to one question, in a sentence or two; `passed` is None where it is not checked.
+    """The answer to one question, in a sentence or two; `passed` is None if it is not checked.
 
-    A check without a finding does not apply to these items, such as one of classes where there are none.
+    A check without a finding does not apply to these items, such as a check of classes if there are none.
     """
 
     passed: bool | None
@@ -84,8 +86,8 @@ class Checks(NamedTuple):
     membership: Check
 
 
-def checks_of(evidence: Evidence) -> Checks:
-    """All checks of the evidence."""
+def run_checks(evidence: Evidence) -> Checks:
+    """Run all checks on the evidence."""
     item, items, ratio = evidence.synth.kind.item, evidence.synth.kind.items, evidence.distance_ratio
     limit = MAX_COPIES + evidence.stored_duplicates
     doubled = f", because some stored {items} are duplicates" if evidence.stored_duplicates else ""
@@ -96,34 +98,31 @@ def checks_of(evidence: Evidence) -> Checks:
     )
     far = (
         f"{share(evidence.too_far)} are further from every stored {item} than 95 % of stored {items} are from "
-        f"their nearest neighbour (at most {share(MAX_TOO_FAR)})."
+        f"their nearest neighbor (at most {share(MAX_TOO_FAR)})."
     )
     no_distances = f"Too few different stored {items} to measure the distance between them."
-    near_copies, train_proximity, membership = _method_checks(evidence)
-    diversity, parts, whole, coverage = _distribution_checks(evidence)
-    marginals, two_sample, tails, relations, training, agreement, within = _fidelity_checks(evidence)
     n_copies = round(evidence.copies * len(evidence.rows))
-    # Of real rows a few may equal stored ones by chance; those that a generator draws have no such excuse.
+    # A few real items may equal stored items by chance; items that a generator drew have no such excuse.
     is_chance = not evidence.method_known and (
         not is_beyond(n_copies, len(evidence.rows), limit)
         or (evidence.repeats is not None and evidence.repeats.copies_by_chance)
     )
     return Checks(
         copies=_check(min(evidence.copies - limit, 0.0) if is_chance else evidence.copies - limit, copies),
-        identifiers=_identifiers(evidence),
-        repeats=_repeats(evidence),
-        near=_unless_by_chance(evidence, NEARNESS, _check(MIN_DISTANCE_RATIO - ratio, near, no_distances)),
+        identifiers=_check_identifiers(evidence),
+        repeats=_check_repeats(evidence),
+        near=_allow_chance(evidence, NEARNESS, _check(MIN_DISTANCE_RATIO - ratio, near, no_distances)),
         far=_check(evidence.too_far - MAX_TOO_FAR, far, f"Too few stored {items} to tell which distances are large."),
-        **{"near_copies": near_copies, "train_proximity": train_proximity, "membership": membership},
-        **{"diversity": diversity, "parts": parts, "whole": whole, "kept": _kept(evidence), "coverage": coverage},
-        recall=_recall(evidence),
-        single_parts=_single_parts(evidence),
-        **{"marginals": marginals, "two_sample": two_sample, "tails": tails, "relations": relations},
-        **{"training": training, "agreement": agreement, "within": within},
+        single_parts=_check_single_parts(evidence),
+        kept=_check_kept(evidence),
+        recall=_check_recall(evidence),
+        **_check_method(evidence),
+        **_check_distribution(evidence),
+        **_check_fidelity(evidence),
     )
 
 
-def _identifiers(evidence: Evidence) -> Check:
+def _check_identifiers(evidence: Evidence) -> Check:
     """Whether new items have identifiers of stored ones."""
     item, items, repeated = evidence.synth.kind.item, evidence.synth.kind.items, evidence.repeated_identifiers
     if not repeated:
@@ -138,21 +137,21 @@ def _identifiers(evidence: Evidence) -> Check:
     return Check(not is_beyond(round(of_new * evidence.n), evidence.n, limits[worst]), finding)
 
 
-def _repeats(evidence: Evidence) -> Check:
-    """Whether new items equal each other more often than stored ones do."""
+def _check_repeats(evidence: Evidence) -> Check:
+    """Whether new items equal each other more often than stored items do."""
     if (repeats := evidence.repeats) is None:
         return Check(None, "")
     finding = (
         f"Among as many as are stored, {share(repeats.new)} equal an earlier new {evidence.synth.kind.item}; "
-        f"of the stored {evidence.synth.kind.items}, {share(repeats.stored)} equal an earlier one "
+        f"of the stored {evidence.synth.kind.items}, {share(repeats.stored)} do "
         f"(at most {share(MAX_COPIES)} more, or what chance gives)."
     )
     excess = repeats.new - repeats.stored - MAX_COPIES
-    return _check(min(excess, -1.0) if repeats.by_chance else excess, finding, "", _changed_on_purpose(evidence))
+    return _check(min(excess, -1.0) if repeats.by_chance else excess, finding, "", _explain_change(evidence))
 
 
-def _single_parts(evidence: Evidence) -> Check:
-    """Whether each part is distributed as among stored items, by itself."""
+def _check_single_parts(evidence: Evidence) -> Check:
+    """Whether each part has the same distribution as among stored items."""
     n_parts = len(evidence.separate_parts)
     if not n_parts:
         return Check(None, "")
@@ -163,15 +162,15 @@ def _single_parts(evidence: Evidence) -> Check:
         f"{len(different)} of {n_parts} distributions differ by more than {MAX_EXTRA_PART_DISTANCE} and than chance "
         f"explains{': ' if different else ''}{worst}{more}."
     )
-    return _check(len(different) - 0.5, finding, "", _changed_on_purpose(evidence))
+    return _check(len(different) - 0.5, finding, "", _explain_change(evidence))
 
 
-def _changed_on_purpose(evidence: Evidence) -> str:
+def _explain_change(evidence: Evidence) -> str:
     return "a subset, weights or conditions change the distribution" if evidence.conditioned else ""
 
 
-def _unless_by_chance(evidence: Evidence, name: str, check: Check) -> Check:
-    """The check, which is passed if random divisions of stored and new items differ as much in this respect."""
+def _allow_chance(evidence: Evidence, name: str, check: Check) -> Check:
+    """Return the check, passed if random divisions of stored and new items differ as much in this respect."""
     relabeling = evidence.relabeling
     if check.passed is not False or evidence.conditioned or relabeling is None:
         return check
@@ -183,181 +182,193 @@ def _unless_by_chance(evidence: Evidence, name: str, check: Check) -> Check:
     return Check(True, check.finding + chance)
 
 
-def _method_checks(evidence: Evidence) -> tuple[Check, Check, Check]:
-    """Near-copies, train proximity and membership inference, which judge how the items were made."""
-    found, item, items = evidence.split_half, evidence.synth.kind.item, evidence.synth.kind.items
-    # They say nothing about items made in another way.
+def _check_method(evidence: Evidence) -> dict[str, Check]:
+    """Check near-copies, train proximity and membership inference, which judge how the items were made."""
+    half, item, items = evidence.split_half, evidence.synth.kind.item, evidence.synth.kind.items
+    # These checks say nothing about items that were made in another way.
     why = "this validation leaves out the conditions" if evidence.synth.conditions else ""
     if not evidence.method_known:
         why = f"it is not known how these {items} were made"
     near_copies = (
-        f"Of draws from half of the stored {items}, {share(found.near_copies)} are nearer to one {item} of that half "
+        f"Of draws from half of the stored {items}, {share(half.near_copies)} are nearer to one {item} of that half "
         f"than 99 % of the other {items} are (ideally 1 %; at most {share(MAX_NEAR_COPIES)})."
     )
     proximity = (
-        f"Of these draws, {share(found.train_proximity)} are nearer to the half they were made from than to the other "
+        f"Of these draws, {share(half.train_proximity)} are nearer to the half they were made from than to the other "
         f"(ideally {share(0.5)}, for copies {share(1.0)}; at most {share(MAX_TRAIN_PROXIMITY)})."
     )
     membership = (
         f"The distance to the nearest sample tells stored {items} from others with an AUC of "
-        f"{number(found.membership_auc, 2)} (0.5 is chance; at most {MAX_MEMBERSHIP_AUC} plus one standard error)."
+        f"{number(half.membership_auc, 2)} (0.5 is chance; at most {MAX_MEMBERSHIP_AUC} plus one standard error)."
     )
-    error = found.membership_auc_std / len(found.splits) ** 0.5 if len(found.splits) > 1 else 0.0
-    none = f"There is no held-out validation: {found.reason}."
-    return (
-        _check(found.near_copies - MAX_NEAR_COPIES, near_copies, none, why),
-        _check(found.train_proximity - MAX_TRAIN_PROXIMITY, proximity, "", why),
-        _check(
-            found.membership_auc - error - MAX_MEMBERSHIP_AUC,
-            membership,
-            f"Membership inference was not tested: {found.reason}.",
-            why,
-        ),
-    )
+    error = half.membership_auc_std / len(half.splits) ** 0.5 if len(half.splits) > 1 else 0.0
+    excess = half.membership_auc - error - MAX_MEMBERSHIP_AUC
+    no_splits = f"There is no held-out validation: {half.reason}."
+    return {
+        "near_copies": _check(half.near_copies - MAX_NEAR_COPIES, near_copies, no_splits, why),
+        "train_proximity": _check(half.train_proximity - MAX_TRAIN_PROXIMITY, proximity, "", why),
+        "membership": _check(excess, membership, f"Membership inference was not tested: {half.reason}.", why),
+    }
 
 
-def _distribution_checks(evidence: Evidence) -> tuple[Check, Check, Check, Check]:
-    """Diversity, the parts, the whole, and classes or clusters that are missing, which need many items."""
+def _check_distribution(evidence: Evidence) -> dict[str, Check]:
+    """Check diversity, the parts, the whole, and the shares of classes or clusters, which need many items."""
     kind, key, items = evidence.synth.kind, evidence.synth.kind.measures.key, evidence.synth.kind.items
     ratio = evidence.diversity / evidence.stored_diversity if evidence.stored_diversity > 0 else math.nan
     limit = f"{share(ratio)} of that of the stored {items} (at least {share(MIN_RELATIVE_DIVERSITY)})"
     subject, (new, resampled) = f"The distribution of each {kind.part}", evidence.part_distances
-    most = resampled + MAX_EXTRA_PART_DISTANCE
+    max_distance = resampled + MAX_EXTRA_PART_DISTANCE
     parts = (
         f"{subject} differs by {number(new, 2)} on average, on a scale from 0 to 1; for stored {items} "
-        f"drawn again it differs by {number(resampled, 2)} (at most {number(most, 2)})."
+        f"drawn again it differs by {number(resampled, 2)} (at most {number(max_distance, 2)})."
     )
-    unknown = Measure(key.name, math.nan, None, "")
-    both = (evidence.comparison, evidence.resampled)
-    found, again = (next((one for one in some.measures if one.name == key.name), unknown) for some in both)
-    ideal = math.nan if found.ideal is None else found.ideal
-    whole = (
-        f"{key.claim}: {key.name} {number(found.value, 2)}, ideally {number(ideal, 2)}; for stored "
-        f"{items} drawn again it is {number(again.value, 2)} (at most {key.slack} worse)."
+    missing = Measure(key.name, math.nan, None, "")
+    of_new, of_resampled = (
+        next((measure for measure in comparison.measures if measure.name == key.name), missing)
+        for comparison in (evidence.comparison, evidence.resampled)
     )
-    excess = abs(found.value - ideal) - (abs(again.value - ideal) + key.slack)
+    ideal = math.nan if of_new.ideal is None else of_new.ideal
+    joint = (
+        f"{key.claim}: {key.name} {number(of_new.value, 2)}, ideally {number(ideal, 2)}; for stored "
+        f"{items} drawn again it is {number(of_resampled.value, 2)} (at most {key.slack} worse)."
+    )
+    excess = abs(of_new.value - ideal) - (abs(of_resampled.value - ideal) + key.slack)
 
     def check(excess: float, finding: str, subject: str) -> Check:
         unknown = f"{subject} checked for {MIN_ITEMS} or more new {items}."
-        why = _changed_on_purpose(evidence)
+        why = _explain_change(evidence)
         return _check(excess if evidence.n >= MIN_ITEMS else math.nan, finding, unknown, why)
 
     coverage, rare = Check(None, ""), evidence.rare[1]
     if evidence.modes or rare:
-        all_there = f"Each of {len(evidence.modes)} {evidence.mode_name} has at least half of its share."
-        finding = f"Fewer than half as many as among the stored: {names_of_rare(rare)}."
-        coverage = _check(len(rare) - 0.5, finding if rare else all_there, "", _changed_on_purpose(evidence))
-    whole_check = check(excess, whole, f"{key.claim}:")
+        complete = f"Each of {len(evidence.modes)} {evidence.mode_name} has at least half of its share."
+        finding = f"Fewer than half as many as among the stored: {describe_modes(rare)}."
+        coverage = _check(len(rare) - 0.5, finding if rare else complete, "", _explain_change(evidence))
+    whole_check = check(excess, joint, f"{key.claim}:")
     if evidence.separate_parts:  # items are independent of each other, and quick to compare
-        whole_check = _unless_by_chance(evidence, key.name, whole_check)
-    return (
-        check(MIN_RELATIVE_DIVERSITY - ratio, f"Their diversity is {limit}.", "Diversity is"),
-        _unless_by_chance(evidence, PARTS, check(new - most, parts, f"{subject} is")),
-        whole_check,
-        coverage,
-    )
+        whole_check = _allow_chance(evidence, key.name, whole_check)
+    return {
+        "diversity": check(MIN_RELATIVE_DIVERSITY - ratio, f"Their diversity is {limit}.", "Diversity is"),
+        "parts": _allow_chance(evidence, PARTS, check(new - max_distance, parts, f"{subject} is")),
+        "whole": whole_check,
+        "coverage": coverage,
+    }
 
 
-def names_of_rare(rare: Sequence[Mode]) -> str:
-    """Rare classes or categories in words, with their shares."""
+def describe_modes(rare: Sequence[Mode]) -> str:
+    """Describe rare classes or categories with their shares."""
     shares = (f"{mode.name} ({share(mode.new)} instead of {share(mode.stored)})" for mode in rare[:MAX_NAMES])
     return "; ".join(shares) + (f"; and {len(rare) - MAX_NAMES} more" if len(rare) > MAX_NAMES else "")
 
 
-def _recall(evidence: Evidence) -> Check:
-    """Whether an aspect of new items is closer to what stored items have among each other than to copies."""
-    wanted, items = evidence.synth.kind.measures.recall, evidence.synth.kind.items
-    measures = [one for one in evidence.comparison.measures if wanted is not None and one.name in wanted.names]
-    pairs = [(one.value - (one.ideal + 1) / 2, one) for one in measures if one.ideal is not None]
-    if wanted is None or not pairs:
+def _check_recall(evidence: Evidence) -> Check:
+    """Whether new items are closer to the similarity among stored items than to copies, in a measure of the kind."""
+    aspect, items = evidence.synth.kind.measures.recall, evidence.synth.kind.items
+    if aspect is None:
+        return Check(None, "")
+    measures = [measure for measure in evidence.comparison.measures if measure.name in aspect.names]
+    pairs = [(measure.value - (measure.ideal + 1) / 2, measure) for measure in measures if measure.ideal is not None]
+    if not pairs:
         return Check(None, "")
     excess, worst = max(pairs, key=lambda pair: pair[0])
     ideal = worst.value if worst.ideal is None else worst.ideal
     finding = (
-        f"{wanted.claim}: {worst.name} {number(worst.value, 2)}, and among stored {items} {number(ideal, 2)} (1 for "
-        f"copies; at most {number((ideal + 1) / 2, 2)}, half-way)."
+        f"{aspect.claim}: {worst.name} {number(worst.value, 2)}, and among stored {items} {number(ideal, 2)} (1 for "
+        f"copies; at most {number((ideal + 1) / 2, 2)})."
     )
     return _check(excess, finding)
 
 
-def _kept(evidence: Evidence) -> Check:
-    """Whether draws from a half keep what the other half shows, as far as the half itself does."""
-    wanted, items = evidence.synth.kind.measures.kept, evidence.synth.kind.items
-    if wanted is None:
+def _check_kept(evidence: Evidence) -> Check:
+    """Whether draws from a half keep what the stored items have in common, almost as the half itself does."""
+    aspect, items = evidence.synth.kind.measures.kept, evidence.synth.kind.items
+    if aspect is None:
         return Check(None, "")
-    found = [
-        [
-            next((one.value for one in measures if one.name == wanted.name), math.nan)
-            for measures in (one.new, one.stored)
-        ]
-        for one in evidence.split_half.splits
+    pairs = [
+        [next((m.value for m in measures if m.name == aspect.name), math.nan) for measures in (split.new, split.stored)]
+        for split in evidence.split_half.splits
     ]
-    values = np.array([pair for pair in found if np.isfinite(pair).all()])
+    values = np.array([pair for pair in pairs if np.isfinite(pair).all()])
     if not len(values):
         return Check(None, "")
-    (new, stored), error = values.mean(0), values[:, 0].std(ddof=min(1, len(values) - 1)) / math.sqrt(len(values))
-    least = 1 - MAX_LOST_RATIO * (1 - stored) - MAX_EXTRA_LOST
+    new, stored, error = _summarize(values)
+    min_share = 1 - MAX_LOST_RATIO * (1 - stored) - MAX_EXTRA_LOST
     finding = (
-        f"{wanted.claim}: in draws from half of the stored {items}, {share(new)} of those of the other half, and in "
-        f"that half itself {share(stored)} (at least {share(least)} minus one standard error)."
+        f"{aspect.claim}: in draws from half of the stored {items}, {share(new)} of those of the other half, and in "
+        f"that half itself {share(stored)} (at least {share(min_share)} minus one standard error)."
     )
-    return _check(least - error - new, finding)
+    return _check(min_share - error - new, finding)
 
 
-def _marginals(evidence: Evidence, found: Sequence[Fidelity]) -> Check:
-    """Whether each part is distributed as among held-out items, as far as the fitted half is."""
-    values = np.array([one.scores[PARTS][:2] for one in found])
+def _summarize(values: Array) -> tuple[float, float, float]:
+    """Return the means of pairs (n, 2) for new and stored items, and the standard error of the first."""
+    new, stored = values.mean(0)
+    return new, stored, values[:, 0].std(ddof=min(1, len(values) - 1)) / math.sqrt(len(values))
+
+
+def _check_marginals(evidence: Evidence, fidelities: Sequence[Fidelity]) -> Check:
+    """Whether each part has the distribution of held-out items, almost as the fitted half does."""
+    values = np.array([fidelity.scores[PARTS][:2] for fidelity in fidelities])
     if not len(values):
         return Check(None, "")
-    (new, stored), error = values.mean(0), values[:, 0].std(ddof=min(1, len(values) - 1)) / math.sqrt(len(values))
+    new, stored, error = _summarize(values)
     finding = (
         f"In draws from half of the stored {evidence.synth.kind.items}, each {evidence.synth.kind.part} differs from "
         f"that of the other half by {number(new, 2)}, and that of the half itself by {number(stored, 2)} (at most "
         f"{number(MAX_PART_RATIO * stored, 2)})."
     )
-    return _unless_by_chance(evidence, PARTS, _check(new - error - MAX_PART_RATIO * stored, finding))
+    return _allow_chance(evidence, PARTS, _check(new - error - MAX_PART_RATIO * stored, finding))
 
 
-def _fidelity_checks(evidence: Evidence) -> tuple[Check, ...]:
-    """Two-sample accuracy, relations between parts, and classes, on scales that the halves of the stored items set."""
+def _check_fidelity(evidence: Evidence) -> dict[str, Check]:
+    """Check two-sample accuracy, relations between parts, and classes against halves of the stored items."""
     items = evidence.synth.kind.items
-    found = [split.fidelity for split in evidence.split_half.splits if split.fidelity is not None]
+    fidelities = _list_fidelities(evidence)
     held_out, fitted = f"held-out {items}", f"the fitted {items}"
-    percent = {
+    findings = {
         TWO_SAMPLE: f"A classifier distinguishes new from {held_out} in {{}} of cases, and {fitted} from them in {{}} "
-        "(at most {} plus one standard error; the limit is a quarter of the way to certainty).",
+        "(ideally 50 %; at most {} plus one standard error).",
         TRAINING: f"Trained on new {items}, a classifier names the class of {held_out} in {{}} of cases; trained on "
-        f"{fitted}, in {{}} (at least {{}} minus one standard error; the limit is half-way to one class for all).",
+        f"{fitted}, in {{}} (at least {{}} minus one standard error).",
         AGREEMENT: f"Trained on {held_out}, it agrees with the class of new {items} in {{}} of cases, and with that of "
         f"{fitted} in {{}} (at least {{}} minus one standard error).",
-    }
-    checks = {}
-    for name, finding in percent.items():
-        checks[name] = _judged(judged(found, name, MAX_DISTINGUISHED if name == TWO_SAMPLE else 0.5), finding, share)
-    if checks[TWO_SAMPLE].passed is None:
-        checks[TWO_SAMPLE] = Check(
-            None,
-            f"Whether new {items} can be distinguished from {held_out} is not known: there is no held-out validation.",
-        )
-    numbers = {
         WITHIN: f"Within a class, the distribution of each feature differs from that of {held_out} by {{}} standard "
-        f"deviations, and for {fitted} by {{}} (at most {{}} plus one standard error; the limit is half-way to random "
-        "classes).",
-        TAILS: f"The tails of each feature differ from those of {held_out} by a factor of exp({{}}), and for {fitted} "
-        "of exp({}) (at most exp({}) plus one standard error; the limit is half-way to a normal law).",
+        f"deviations, and for {fitted} by {{}} (at most {{}} plus one standard error).",
+        TAILS: f"The tails of each feature differ from those of {held_out} by a factor of {{}}, and for {fitted} "
+        "by {} (ideally 1; at most {}, within one standard error).",
     }
-    checks |= {name: _judged(judged(found, name), finding, _two_digits) for name, finding in numbers.items()}
-    return (
-        *(_marginals(evidence, found), checks[TWO_SAMPLE], _unless_by_chance(evidence, TAILS, checks[TAILS])),
-        _unless_by_chance(evidence, RELATIONS, _relations(evidence, found)),
-        _unless_by_chance(evidence, TRAINING, checks[TRAINING]),
-        *(checks[name] for name in (AGREEMENT, WITHIN)),
-    )
+    formats = {WITHIN: _format_decimal, TAILS: _format_factor}
+    checks = {}
+    for name, finding in findings.items():
+        judgment = judge_score(fidelities, name, MAX_DISTINGUISHED if name == TWO_SAMPLE else 0.5)
+        checks[name] = _check_judgment(judgment, finding, formats.get(name, share))
+    unknown = f"Whether new {items} can be distinguished from {held_out} is not known: there is no held-out validation."
+    return {
+        "marginals": _check_marginals(evidence, fidelities),
+        "two_sample": Check(None, unknown) if checks[TWO_SAMPLE].passed is None else checks[TWO_SAMPLE],
+        "tails": _allow_chance(evidence, TAILS, checks[TAILS]),
+        "relations": _allow_chance(evidence, RELATIONS, _check_relations(evidence, fidelities)),
+        "training": _allow_chance(evidence, TRAINING, checks[TRAINING]),
+        "agreement": checks[AGREEMENT],
+        "within": checks[WITHIN],
+    }
 
 
-def _relations(evidence: Evidence, found: Sequence[Fidelity]) -> Check:
-    """Whether each part is related to the others as it is among stored items."""
-    kind, items, (predicted, lost) = evidence.synth.kind, evidence.synth.kind.items, lost_relations(found)
+def _format_decimal(value: float) -> str:
+    return number(value, 2)
+
+
+def _format_factor(log_ratio: float) -> str:
+    return number(math.exp(log_ratio), 2)
+
+
+def _list_fidelities(evidence: Evidence) -> list[Fidelity]:
+    return [split.fidelity for split in evidence.split_half.splits if split.fidelity is not None]
+
+
+def _check_relations(evidence: Evidence, fidelities: Sequence[Fidelity]) -> Check:
+    """Whether each part is related to the others as among stored items."""
+    kind, items, (predicted, lost) = evidence.synth.kind, evidence.synth.kind.items, find_lost_relations(fidelities)
     if not len(predicted):
         return Check(None, "")
     names = kind.measures.parts(evidence.synth.codec)[0]
@@ -370,26 +381,25 @@ def _relations(evidence: Evidence, found: Sequence[Fidelity]) -> Check:
     return Check(len(lost) <= MAX_LOST_RELATIONS * len(predicted), finding)
 
 
-def _judged(score: Judged | None, finding: str, shown: Callable[[float], str]) -> Check:
-    """The check of a score; the finding has places for the scores of new and of stored items, and for the limit."""
-    if score is None:
+def _check_judgment(judgment: Judgment | None, finding: str, format_value: Callable[[float], str]) -> Check:
+    """Check a score; the finding is a template for the scores of new and of stored items and for the limit."""
+    if judgment is None:
         return Check(None, "")
-    return Check(score.excess <= 0, finding.format(*map(shown, (score.new, score.stored, score.limit))))
-
-
-def _two_digits(value: float) -> str:
-    return number(value, 2)
+    values = map(format_value, (judgment.new, judgment.stored, judgment.limit))
+    return Check(judgment.excess <= 0, finding.format(*values))
 
 
 def is_distinguishable(evidence: Evidence) -> bool:
-    """Whether new items are further from chance than from certainty, or it is not known."""
-    found = [split.fidelity for split in evidence.split_half.splits if split.fidelity is not None]
-    score = judged(found, TWO_SAMPLE)
-    return score is None or score.excess > 0
+    """Whether a classifier distinguishes new items, with an accuracy nearer to 1 than to 0.5, or it is not known."""
+    judgment = judge_score(_list_fidelities(evidence), TWO_SAMPLE)
+    return judgment is None or judgment.excess > 0
 
 
 def _check(excess: float, finding: str, unknown: str = "", why: str = "") -> Check:
-    """By how far a value is beyond its limit; `unknown` is said if that is NaN, `why` is a reason not to check it."""
+    """Check that a value does not exceed its limit.
+
+    unknown: the finding if the excess is not finite; why: a reason not to check
+    """
     if not math.isfinite(excess):
         return Check(None, unknown)
     if why:
@@ -398,12 +408,12 @@ def _check(excess: float, finding: str, unknown: str = "", why: str = "") -> Che
 
 
 HOPFIELD = "hopfield"
-AWAY = "lower beta, or raise novelty, to move them away from the stored ones."
-BACK = "raise beta, or lower novelty, to move them back to the stored ones."
+MOVE_AWAY = "lower beta, or raise novelty, to move them away from the stored ones."
+MOVE_BACK = "raise beta, or lower novelty, to move them back to the stored ones."
 
 
 class Tone(StrEnum):
-    """How good the news is; also the class of the box that shows it."""
+    """How good a verdict is, and the CSS class of its box."""
 
     GOOD, FAIR, BAD = "good", "fair", "bad"
 
@@ -425,9 +435,9 @@ class Verdict(NamedTuple):
     checks: Checks
 
 
-def verdict_on(evidence: Evidence) -> Verdict:
-    """The verdict on new items: the worst finding that the checks support. It is good only if all was judged."""
-    checks, items = checks_of(evidence), evidence.synth.kind.items
+def judge(evidence: Evidence) -> Verdict:
+    """Return the worst finding that the checks support. The verdict is good only if everything was judged."""
+    checks, items = run_checks(evidence), evidence.synth.kind.items
     failed = {name for name, check in checks._asdict().items() if check.passed is False}
     membership = "membership" in failed
     many_copies = "copies" in failed and evidence.copies > MIN_CLOSE_COPIES + evidence.stored_duplicates
@@ -437,28 +447,30 @@ def verdict_on(evidence: Evidence) -> Verdict:
     few_differ = "single_parts" in failed and len(different) <= len(evidence.separate_parts) / 2
     if not few_differ and ("far" in failed or ({"parts", "whole"} <= failed and is_distinguishable(evidence))):
         failed.add("noise")
-    if few_differ or evidence.varies:  # angles between them may be small as they lie away from the stored ones
+    if few_differ or evidence.varies:  # angles between items that lie far from the stored ones may be small
         failed.discard("diversity")
     numbers = tuple(f"{part.name}: " for part in different if part.values is not None and not part.values().are_names)
     is_explained = all(mode.name.startswith(numbers) for mode in evidence.rare_categories)
     if few_differ and is_explained and evidence.mode_name == "clusters":
-        failed.discard("coverage")  # what is missing follows from the parts that differ, which say more
+        failed.discard("coverage")  # the parts that differ explain what is missing, and say more
     if "marginals" in failed:
         failed.add("parts")
-    named = evidence.mode_name == "classes" and (evidence.says_classes or "noise" not in failed)
-    if "coverage" in failed and (evidence.rare_categories or named):
-        lasting = MIN_RELATIVE_DIVERSITY * evidence.diversity_of_present
-        failed |= {"missing"} if "diversity" not in failed or evidence.diversity >= lasting else set()
+    are_named = evidence.mode_name == "classes" and (evidence.says_classes or "noise" not in failed)
+    if "coverage" in failed and (evidence.rare_categories or are_named):
+        min_diversity = MIN_RELATIVE_DIVERSITY * evidence.diversity_of_present
+        if "diversity" not in failed or evidence.diversity >= min_diversity:
+            failed.add("missing")
     if "single_parts" in failed:
         failed |= {"parts", "swapped"} if evidence.swapped_parts(MAX_EXTRA_PART_DISTANCE) else {"parts"}
     if {"training", "agreement", "within"} & failed:
         failed.add("classes")
-    unjudged = _unjudged(checks)
+    unjudged = _list_unjudged(checks)
     if unjudged:
         failed.add("unjudged")
     advice = f"They differ from the stored {items} and follow the same distribution."
-    found = Finding("New and faithful", Tone.GOOD, advice)
-    headline, tone, advice = next((one for name, one in _findings(evidence, unjudged) if name in failed), found)
+    faithful = Finding("New and faithful", Tone.GOOD, advice)
+    findings = (finding for name, finding in _list_findings(evidence, unjudged) if name in failed)
+    headline, tone, advice = next(findings, faithful)
     if evidence.n < MIN_ITEMS:
         headline += f", as far as {f'{evidence.n} {items}' if evidence.n > 1 else 'one'} can show"
     if membership:
@@ -468,48 +480,49 @@ def verdict_on(evidence: Evidence) -> Verdict:
     return Verdict(headline, tone, advice, checks)
 
 
-def _findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Finding]]:
-    """What a failed check means, the worst first."""
+def _list_findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Finding]]:
+    """List what each failed check means, the worst first."""
     kind, item, items = evidence.synth.kind, evidence.synth.kind.item, evidence.synth.kind.items
     if evidence.synth.describe().temperature is not None:
-        away, back = (effect[0].upper() + effect[1:] for effect in (AWAY, BACK))
-    else:  # which generator has a beta, where this one has none
-        known = HOPFIELD in kind.generators
-        away, back = (f"With the generator “{HOPFIELD}”, {effect}" if known else "" for effect in (AWAY, BACK))
+        away, back = (effect[0].upper() + effect[1:] for effect in (MOVE_AWAY, MOVE_BACK))
+    elif HOPFIELD in kind.generators:  # another generator has a beta
+        away, back = (f"With the generator “{HOPFIELD}”, {effect}" for effect in (MOVE_AWAY, MOVE_BACK))
+    else:
+        away = back = ""
     bad, fair = partial(Finding, tone=Tone.BAD), partial(Finding, tone=Tone.FAIR)
-    unlike = f"What has the name of a class is not like the stored {items} of it. Generate one class at a time."
+    unlike = f"New {items} of a class are not like the stored {items} of that class. Generate one class at a time."
     same = f"Each equals a stored {item} in every value. Pass the file of new {items}."
     yield "stored", bad(f"These are stored {items}", advice=same)
     yield "copied", bad("Close to copies", advice=away)
     shared = ", ".join(name for name, (new, stored) in evidence.repeated_identifiers.items() if new > stored)
-    anew = f"Number them anew: {shared} is as in stored {items}."
+    anew = f"Assign new identifiers: values of {shared} are those of stored {items}."
     yield "identifiers", bad(f"New, but with identifiers of stored {items}", advice=anew)
     pairs = evidence.swapped_parts(MAX_EXTRA_PART_DISTANCE)[:MAX_NAMES]
-    said = ", ".join(f"{first} and {second}" for first, second in pairs)
+    pair_names = ", ".join(f"{first} and {second}" for first, second in pairs)
     yield (
         "swapped",
-        bad(f"New, but {kind.part}s seem to be swapped", advice=f"Each has the values of the other: {said}."),
+        bad(f"New, but {kind.part}s seem to be swapped", advice=f"Each has the values of the other: {pair_names}."),
     )
-    what, missing = evidence.rare
-    rare = names_of_rare(missing)
-    yield "missing", bad(f"New, but some {what} are missing", advice=f"Fewer than half of their share: {rare}.")
+    plural, modes = evidence.rare
+    rare = describe_modes(modes)
+    yield "missing", bad(f"New, but some {plural} are missing", advice=f"Fewer than half of their share: {rare}.")
     yield "diversity", bad("Too similar to each other", advice=f"They vary less than the stored {items} do.")
     yield "noise", bad("Mostly noise", advice=back)
     yield (
         "coverage",
         bad(f"New, but some {evidence.mode_name} are missing", advice=f"Fewer than half of their share: {rare}."),
     )
-    wrong = [part.name for part in evidence.different_parts(MAX_EXTRA_PART_DISTANCE)]
-    which = ", ".join(wrong[:MAX_NAMES]) + (f" and {len(wrong) - MAX_NAMES} more" if len(wrong) > MAX_NAMES else "")
+    names = [part.name for part in evidence.different_parts(MAX_EXTRA_PART_DISTANCE)]
+    listing = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
     general = "Their values do not follow the stored ones."
-    specific = f"Not distributed as among stored {items}: {which}."
-    yield "parts", bad("New, but distributed differently", advice=specific if wrong else general)
+    specific = f"Not distributed as among stored {items}: {listing}."
+    yield "parts", bad("New, but distributed differently", advice=specific if names else general)
     yield "whole", bad(f"New, but {kind.measures.key.failure}", advice=back)
     if kind.measures.recall is not None:
         advice = kind.measures.recall.advice or away
         yield "recall", bad(f"New, but {kind.measures.recall.failure}", advice=advice)
     if kind.measures.kept is not None:
-        lost = f"What nearly all stored {items} have in common is not in all of them."
+        lost = f"Some of them lack what nearly all stored {items} have in common."
         yield "kept", bad(f"New, but {kind.measures.kept.failure}", advice=lost)
     yield "classes", bad("New, but their classes are wrong", advice=unlike)
     lost = f"Do not use them to study how {kind.part}s are related."
@@ -520,21 +533,21 @@ def _findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Finding]
     closer = f"are closer to a stored {item} than new {items} would be."
     yield "train_proximity", fair(f"Stored {items} with noise", advice=f"Most {closer}")
     yield "near_copies", fair(f"New, with near-copies of stored {items}", advice=f"Some {closer}")
-    apart = "They differ from them in a way that the other checks do not name."
+    apart = f"They differ from stored {items} in a way that the other checks do not name."
     yield "two_sample", fair(f"New, but distinguishable from stored {items}", advice=apart)
     repeats = 0.0 if evidence.repeats is None else evidence.repeats.new
-    again = f"{share(repeats)} equal an earlier one: drop those."
+    again = f"{share(repeats)} equal an earlier one. Drop these."
     yield "repeats", fair(f"New, but some {items} are repeated", advice=again)
     yield "copies", fair("New and faithful, with some copies", advice=f"Drop those that equal a stored {item}.")
     new = "New" if evidence.n < MIN_ITEMS else "New, but not all could be judged"
     yield "unjudged", fair(new, advice=f"Not judged: {unjudged}.")
 
 
-def _unjudged(checks: Checks) -> str:
-    """What a good verdict needs and could not be judged, in words; empty if all of it was."""
-    needed = {
+def _list_unjudged(checks: Checks) -> str:
+    """List what a good verdict needs and could not be judged; empty if everything was."""
+    groups = {
         "distribution": (checks.diversity, checks.parts, checks.whole),
         "likeness to held-out items": (checks.two_sample,),
         "privacy": (checks.membership, checks.near_copies, checks.train_proximity),
     }
-    return ", ".join(name for name, some in needed.items() if any(check.passed is None for check in some))
+    return ", ".join(name for name, group in groups.items() if any(check.passed is None for check in group))

@@ -1,12 +1,9 @@
-"""The page: its header, how the items were made, and elements that several sections use.
-
-The sections of a report: gallery, fidelity, held-out validation, novelty and diversity, privacy.
-"""
+"""The page of a report: its header and its sections."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -36,13 +33,13 @@ from .checks import Verdict
 from .evidence import Evidence, quantile
 from .figures import overlays
 
-# Of a check: the sign, the class of its colour, and what a screen reader says.
+# Of a check: the sign, the CSS class of its color, and what a screen reader says.
 SIGNS = {True: ("✓", "good", "passed"), False: ("✗", "bad", "failed"), None: ("·", "open", "not checked")}
 MAX_NOTES = 50
 MAX_MARK = 1000  # bytes at the beginning of a page that hold its mark
 Pairs: TypeAlias = Sequence[tuple[str, str]]
 _MARK = '<meta name="generator" content="stochattn report">'
-"""What distinguishes a page of ours, which a later report may replace, from other files."""
+"""The mark of a page of this package, which a later report may replace."""
 _HEAD = f"""<meta charset="utf-8">{_MARK}\
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">\
 <meta name="viewport" content="width=device-width, initial-scale=1">\
@@ -51,25 +48,21 @@ _HEAD = f"""<meta charset="utf-8">{_MARK}\
 
 
 def document(title: str, kind: AnyKind, *children: str) -> str:
-    """A whole page that loads nothing and that no script can run in."""
+    """Return a complete page that loads nothing and runs no script."""
     style = files(__package__).joinpath("style.css").read_text("utf-8") + kind.display.style
     head = f"{_HEAD}<title>{text(title)}</title><style>{style}</style>"
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{join(children, chr(10))}</body></html>\n'
 
 
 def require_page(name: str, path: Path, *, replace: bool = False) -> None:
-    """InputError, before any work, if no page can be written there, or would replace a file that is not a report."""
+    """Raise InputError, before any work, if the page cannot be written or would replace a file that is not a report."""
     require_file(name, path, lambda page: _MARK.encode() in page.read_bytes()[:MAX_MARK], replace)
 
 
-def page_header(evidence: Evidence, found: Verdict, settings: Pairs, contents: Pairs) -> Html:
+def page_header(evidence: Evidence, verdict: Verdict, settings: Pairs, contents: Pairs) -> Html:
     """Title, verdict, key figures, settings, and links to the sections (anchor, title)."""
     kind, half = evidence.synth.kind, evidence.split_half
-    checks = []
-    for check in filter(lambda check: check.finding, found.checks):
-        sign, tone, spoken = SIGNS[check.passed]
-        mark = tag("span", sign, class_=f"sign {tone}", aria_label=spoken, role="img")
-        checks.append(tag("li", mark, tag("span", check.finding)))
+    checks = list_findings((check.finding, check.passed) for check in verdict.checks if check.finding)
     spread = "" if math.isnan(half.membership_auc_std) else f" ± {number(half.membership_auc_std, 2)}"
     novelty, stored = round(float(evidence.to_stored.novelty.mean()), 9), number(evidence.stored_diversity, 2)
     figures = (
@@ -85,27 +78,37 @@ def page_header(evidence: Evidence, found: Verdict, settings: Pairs, contents: P
     return tag(
         "header",
         tag("p", "stochattn report", class_="eyebrow"),
-        tag("h1", f"{counted(kind, evidence.n, 'new')} from {evidence.synth.codec.K:,} stored"),
-        callout(found.tone, found.headline, found.advice, tag("ul", *checks)),
+        tag("h1", f"{count_items(kind, evidence.n, 'new')} from {evidence.synth.codec.K:,} stored"),
+        callout(verdict.tone, verdict.headline, verdict.advice, checks),
         tag("div", *tiles, class_="tiles"),
         pairs(settings),
         tag("nav", *(tag("a", title, href=f"#{anchor}") for anchor, title in contents), aria_label="Contents"),
     )
 
 
+def list_findings(findings: Iterable[tuple[str, bool | None]]) -> Html:
+    """Return a list of findings, each with a sign that says whether it passed."""
+    lines = []
+    for finding, passed in findings:
+        sign, tone, spoken = SIGNS[passed]
+        mark = tag("span", sign, class_=f"sign {tone}", aria_label=spoken, role="img")
+        lines.append(tag("li", mark, tag("span", finding)))
+    return tag("ul", *lines)
+
+
 def settings(
     synth: Synthesizer, n: int, seed: int, source: str | None, samples: str | None, summary: RunSummary | None
 ) -> Pairs:
-    """Names and values of what was stored, what was made and how; the arguments are those of `build_report`."""
-    K, kept, described = synth.codec.K, len(synth.kept), synth.describe()
+    """Name and describe what was stored, what was made and how; the arguments are those of `build_report`."""
+    K, n_used, description = synth.codec.K, len(synth.kept), synth.describe()
     rows: dict[str, str] = {
-        "Stored": text(counted(synth.kind, K) + (f", {kept:,} of them used" if kept < K else "")),
+        "Stored": text(count_items(synth.kind, K) + (f", {n_used:,} of them used" if n_used < K else "")),
         "Source": "" if source is None else name(source, 120),
-        "New": text(counted(synth.kind, n)),
+        "New": text(count_items(synth.kind, n)),
         "Read from": name(samples, 120) if samples else text("drawn for this report"),
     }
     if samples is not None and summary is None:
-        compared = f"{described.summary}; predictions and validation are for this generator"
+        compared = f"{description.summary}; predictions and validation are for this generator"
         rows["Made by"] = text("not known: there is no summary beside the samples")
         rows["Compared with"] = text(compared, 300)
     else:
@@ -115,9 +118,9 @@ def settings(
         )
         conditions = ", ".join(summary.conditions if summary is not None else ()) or conditions or "none"
         rows |= {
-            "Generator": text(f"{described.name}: {described.summary}", 300),
+            "Generator": text(f"{description.name}: {description.summary}", 300),
             "Options": name(options, 200) if options else "",
-            "Settings": "as the run that made them chose and recorded them" if synth.generator_fit.resolved else "",
+            "Settings": "as recorded by the run that made them" if synth.generator_fit.resolved else "",
             "Conditions": name(conditions, 200),
             "Weights": "unequal" if np.ptp(synth.weights[synth.kept]) > 0 else "",
             "Seed": text(seed if summary is None else summary.seed),
@@ -126,20 +129,20 @@ def settings(
     return [(key, value) for key, value in rows.items() if value]
 
 
-def making(evidence: Evidence, made: Pairs, command: str | None, worded: Callable[[str], str] = str) -> Html:
-    """Settings, notes, what encoding loses, and the command that makes the items again, where there is one.
+def making(evidence: Evidence, settings: Pairs, command: str | None, reword: Callable[[str], str] = str) -> Html:
+    """Show settings, notes, what encoding loses, and the command that makes the items again, if there is one.
 
-    worded: a note, with arguments of this library as the reader knows them
+    reword: rewrites a note in terms of what the reader types
     """
     (n_rows, d), notes = evidence.synth.stored_rows.shape, evidence.synth.codec.notes
-    has_rows = isinstance(evidence.synth.generator, HasRows)  # those of inspect; others draw features, which are more
+    has_rows = isinstance(evidence.synth.generator, HasRows)  # other generators draw features
     size = ("Rows of p_beta" if has_rows else "Features", f"{n_rows:,} × {d:,}")
     loss = size, ("Lost in encoding", text(evidence.loss))
-    listed = tag("ul", *(tag("li", text(worded(note), 400)) for note in notes[:MAX_NOTES]))
+    note_list = tag("ul", *(tag("li", text(reword(note), 400)) for note in notes[:MAX_NOTES]))
     content = [
-        pairs([*made, *loss, ("Report by", f"stochattn {__version__}")]),
+        pairs([*settings, *loss, ("Report by", f"stochattn {__version__}")]),
         tag("h3", "Notes from reading"),
-        listed if notes else tag("p", "None: nothing was dropped, changed or assumed."),
+        note_list if notes else tag("p", "None: nothing was dropped, changed or assumed."),
     ]
     if len(notes) > MAX_NOTES:
         content.append(tag("p", f"{len(notes) - MAX_NOTES:,} more notes are left out.", class_="note"))
@@ -149,66 +152,68 @@ def making(evidence: Evidence, made: Pairs, command: str | None, worded: Callabl
 
 
 def callout(tone: str, headline: str, advice: str, *children: str) -> Html:
-    """A box with a headline in the colour of its tone."""
+    """Return a box with a headline in the color of its tone."""
     title = tag("strong", headline, class_="headline")
     return tag("div", title, tag("span", advice), *children, class_=f"verdict {tone}")
 
 
-def counted(kind: AnyKind, n: int, adjective: str = "") -> str:
-    """How many items of this kind, in words, such as “3 new rows”."""
+def count_items(kind: AnyKind, n: int, adjective: str = "") -> str:
+    """Say how many items of this kind there are, such as “3 new rows”."""
     return " ".join(filter(None, (f"{n:,}", adjective, kind.item if n == 1 else kind.items)))
 
 
-def explained(title: str, meaning: str) -> Html:
-    """The name of a measure, and below it what it means."""
+def explain(title: str, meaning: str) -> Html:
+    """Return the name of a measure with its meaning below."""
     return join([tag("b", text(title)), tag("span", text(meaning, 1000), class_="soft")])
 
 
-MAX_SHOWN, MAX_PARTS, MAX_OPEN_PARTS = 24, 60, 12  # items of the gallery, parts, parts that are seen without a click
-N_PROBES, N_BETAS, BETA_FACTOR = 128, 61, 30  # of the entropy curve, and how far it goes beyond the marked betas
-_REAL = "share of held-out items whose nearest neighbour among held-out and new items is held-out"
+MAX_SHOWN, MAX_PARTS, MAX_OPEN_PARTS = 24, 60, 12  # items of the gallery, parts, parts that show without a click
+N_PROBES, N_BETAS, BETA_FACTOR = 128, 61, 30  # of the entropy curve, and how far it extends beyond the marked betas
+_REAL = "share of held-out items whose nearest neighbor among held-out and new items is held-out"
 HELD_OUT = {  # title, value of copies of the fitted half, and meaning of each of `HeldOutMetrics`
     "train_proximity": ("train proximity", 1.0, "share of new items nearer to the fitted half than to the other"),
-    "novelty_ratio": ("novelty ratio", 0.0, "median distance to the fitted half, over that of held-out items"),
+    "novelty_ratio": ("novelty ratio", 0.0, "median distance to the fitted half, divided by that of held-out items"),
     "near_copies": ("near-copies", 1.0, "share nearer to the fitted half than 99 % of held-out items are"),
-    "nn_accuracy_real": ("nearest-neighbour accuracy, held-out", None, _REAL),
-    "nn_accuracy_new": ("nearest-neighbour accuracy, new", None, "share of new items whose nearest item is new"),
+    "nn_accuracy_real": ("nearest-neighbor accuracy, held-out", None, _REAL),
+    "nn_accuracy_new": ("nearest-neighbor accuracy, new", None, "share of new items whose nearest item is new"),
 }
 
 SCORES = {
     PARTS: "Mean distance of the parts from those of held-out items, from 0 to 1.",
-    TWO_SAMPLE: "Accuracy of a nearest neighbour or a forest that distinguishes these items from held-out ones.",
+    TWO_SAMPLE: "Accuracy of a nearest neighbor or a forest that distinguishes these items from held-out ones.",
     TAILS: "How much heavier or lighter than those of held-out items the tails of each feature are, as a log ratio.",
-    TRAINING: "Share of held-out items whose class a classifier names that is trained on these items.",
-    AGREEMENT: "Share of these items whose class a classifier names that is trained on held-out items.",
+    TRAINING: "Share of held-out items whose class is predicted by a classifier trained on these items.",
+    AGREEMENT: "Share of these items whose class is predicted by a classifier trained on held-out items.",
     WITHIN: "Distance of features from those of held-out items of the same class, in standard deviations.",
 }
 
 
 def gallery(synth: Synthesizer, items: Items) -> Html:
-    """Some of the new items, evenly spaced among all, beside the stored ones nearest to them."""
+    """Show evenly spaced new items, each beside the nearest stored item."""
     kind, codec, n = synth.kind, synth.codec, len(items)
-    numbers = spaced_indices(n, MAX_SHOWN)
-    some = codec.take(items, numbers)
-    nearest, extra = kind.measures.annotate(codec, some, n)
-    shown = GalleryItems(some, numbers, nearest, synth.novelty(some), extra)
-    all_shown = n == len(numbers)
-    which = f"Each new {kind.item}" if all_shown else f"{len(numbers)} of {n:,} new {kind.items}, evenly spaced, each"
-    return join([tag("p", f"{which} beside the stored {kind.item} nearest to it."), kind.display.gallery(codec, shown)])
+    indices = spaced_indices(n, MAX_SHOWN)
+    examples = codec.take(items, indices)
+    nearest, extra = kind.measures.annotate(codec, examples, n)
+    cards = kind.display.gallery(codec, GalleryItems(examples, indices, nearest, synth.novelty(examples), extra))
+    is_complete = n == len(indices)
+    subject = (
+        f"Each new {kind.item}" if is_complete else f"{len(indices)} of {n:,} new {kind.items}, evenly spaced, each"
+    )
+    return join([tag("p", f"{subject} beside the stored {kind.item} nearest to it."), cards])
 
 
 def fidelity(evidence: Evidence) -> Html:
-    """Measures of the whole, then the parts by descending distance."""
+    """Show measures of the whole, then the parts by descending distance."""
     items, part = evidence.synth.kind.items, evidence.synth.kind.part
     resampled = {measure.name: measure.value for measure in evidence.resampled.measures}
     measures = [
-        (explained(m.name, m.meaning), number(m.value), number(m.ideal), number(resampled.get(m.name)))
+        (explain(m.name, m.meaning), number(m.value), number(m.ideal), number(resampled.get(m.name)))
         for m in evidence.comparison.measures
     ]
     about = (
         "Each measure of the new items, its ideal value and, as “resampled”, its value for as many stored "
         f"{items} drawn with replacement, which is the best that a finite number can reach."
-        f"{_measured_on(evidence.n_compared, evidence.n)}"
+        f"{_describe_sample(evidence.n_compared, evidence.n)}"
     )
     content = [
         tag("p", about),
@@ -216,33 +221,36 @@ def fidelity(evidence: Evidence) -> Html:
         tag("h3", f"Each {part}, by descending distance"),
         tag("p", "A distance of 0 means the same distribution, 1 means no overlap.", class_="note"),
     ]
-    ordered = sorted(evidence.comparison.parts, key=lambda p: -p.distance if math.isfinite(p.distance) else math.inf)
+    parts = sorted(evidence.comparison.parts, key=lambda p: -p.distance if math.isfinite(p.distance) else math.inf)
     head, rows = (part, "distance", "stored", "new"), []
-    for p in ordered[:MAX_PARTS]:
+    for p in parts[:MAX_PARTS]:
         width = 100 * min(max(p.distance, 0.0), 1.0) if math.isfinite(p.distance) else 0.0
         bar = f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{text(number(p.distance))}'
         rows.append((name(p.name), Html(bar), text(p.stored), text(p.new)))
     content.append(table(head, rows[:MAX_OPEN_PARTS], "parts"))
     if len(rows) > MAX_OPEN_PARTS:
         content.append(fold(f"{len(rows) - MAX_OPEN_PARTS} more", table(head, rows[MAX_OPEN_PARTS:], "parts")))
-    if len(ordered) > MAX_PARTS:
-        left_out = f"{len(ordered) - MAX_PARTS:,} more with smaller distances are left out."
-        content.append(tag("p", left_out, class_="note"))
-    return join([*content, overlays(ordered, part)])
+    if len(parts) > MAX_PARTS:
+        note = f"{len(parts) - MAX_PARTS:,} more with smaller distances are left out."
+        content.append(tag("p", note, class_="note"))
+    return join([*content, overlays(parts, part)])
 
 
-def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
-    """A table of metrics, mean ± standard deviation over splits, beside those of the fitted half itself."""
-    if not found.splits:
-        return tag("p", f"There is no held-out validation: {found.reason}.")
-    kind, chosen = synth.kind, synth.describe().temperature
-    same_beta = chosen is not None and chosen.rule is BetaRule.GIVEN
-    how = "at the same β" if same_beta else "with its settings chosen by the same rules"
-    how = "with the settings that were chosen for all" if found.quick else how
+def held_out_validation(synth: Synthesizer, result: SplitHalfResult) -> Html:
+    """Show metrics, mean ± standard deviation over splits, beside those of the fitted half itself."""
+    if not result.splits:
+        return tag("p", f"There is no held-out validation: {result.reason}.")
+    kind, temperature = synth.kind, synth.describe().temperature
+    if result.quick:
+        method = "with the settings that were chosen for all"
+    elif temperature is not None and temperature.rule is BetaRule.GIVEN:
+        method = "at the same β"
+    else:
+        method = "with its settings chosen by the same rules"
     about = (
-        f"{found.n_items:,} of {synth.codec.K:,} stored {kind.items} were split into halves at random, "
-        f"{len(found.splits)} times. One half was fitted, {how}, {found.n_draws:,} new {kind.items} were drawn from "
-        "it, and these were compared with the other half, which the method had not seen. The column “fitted half” "
+        f"{result.n_items:,} of {synth.codec.K:,} stored {kind.items} were split into halves at random, "
+        f"{len(result.splits)} times. One half was fitted, {method}, {result.n_draws:,} new {kind.items} were drawn "
+        "from it, and these were compared with the other half, which the method had not seen. The column “fitted half” "
         f"shows the same measures of the fitted {kind.items} themselves: faithful, but not new. Measures in the lower "
         "rows compare with the held-out half. With all items stored, the method has more data than here."
     )
@@ -253,62 +261,62 @@ def held_out_validation(synth: Synthesizer, found: SplitHalfResult) -> Html:
         about += " Conditions were left out here, because the held-out half does not meet them."
     if np.ptp(synth.weights[synth.kept]) > 0:
         about += f" Weights were left out here: all {kind.items} count alike."
-    rows, splits = [], found.splits
+    rows, splits = [], result.splits
     for field, (title, copies, meaning) in HELD_OUT.items():
         new = _mean([getattr(split.metrics, field) for split in splits])
-        rows.append((explained(title, meaning), new, number(copies, 2), number(getattr(IDEAL, field))))
+        rows.append((explain(title, meaning), new, number(copies, 2), number(getattr(IDEAL, field))))
     for i, measure in enumerate(splits[0].new):
         new, fitted = (_mean([getattr(split, side)[i].value for split in splits]) for side in ("new", "stored"))
-        ideals = [one for split in splits if (one := split.new[i].ideal) is not None]  # some are of the other half
-        ideal = number(float(np.mean(ideals)) if ideals else None)
-        rows.append((explained(measure.name, measure.meaning), new, fitted, ideal))
+        ideals = [ideal for split in splits if (ideal := split.new[i].ideal) is not None]  # it may depend on the half
+        mean = number(float(np.mean(ideals)) if ideals else None)
+        rows.append((explain(measure.name, measure.meaning), new, fitted, mean))
     scores = [split.fidelity.scores for split in splits if split.fidelity is not None]
     for title, meaning in SCORES.items():
-        values = [[one[title][i] for one in scores if title in one] for i in range(3)]
+        values = [[split_scores[title][i] for split_scores in scores if title in split_scores] for i in range(3)]
         if values[0]:
             new, fitted, worst = map(_mean, values)
-            rows.append((explained(title, f"{meaning} Worst: {worst}."), new, fitted, "–"))
+            rows.append((explain(title, f"{meaning} Worst: {worst}."), new, fitted, "–"))
     return join([tag("p", about), table(("measure", "new", "fitted half", "ideal"), rows, "measures")])
 
 
 def _mean(values: Sequence[float]) -> str:
-    """Mean ± standard deviation of the finite values."""
-    known = [value for value in values if math.isfinite(value)]
-    if not known:
+    """Format mean ± standard deviation of the finite values."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
         return "–"
-    spread = f" ± {number(float(np.std(known, ddof=1)), 2)}" if len(known) > 1 else ""
-    return number(float(np.mean(known)), 2) + spread
+    spread = f" ± {number(float(np.std(finite, ddof=1)), 2)}" if len(finite) > 1 else ""
+    return number(float(np.mean(finite)), 2) + spread
 
 
 def novelty(evidence: Evidence, summary: RunSummary | None) -> Html:
-    """How new and how diverse the items are."""
+    """Show how new and how diverse the items are."""
     new, stored = evidence.to_stored.novelty, evidence.among_stored.novelty
     item, items, predicted = evidence.synth.kind.item, evidence.synth.kind.items, evidence.predicted_novelty
     drawn = math.nan if summary is None or summary.novelty is None else summary.novelty
-    law = f"mean of the exact law, before draws are decoded to {items}; decoding mostly lowers it"
+    expected = f"expected value before draws are decoded to {items}; decoding mostly lowers it"
     rows = (
         ("mean novelty", round(float(new.mean()), 9), f"of the new {items}, encoded again as rows"),
-        ("predicted novelty", predicted, law),
+        ("predicted novelty", predicted, expected),
         ("novelty as drawn", drawn, f"mean of the draws, before decoding to {items}"),
         ("novelty of stored", quantile(stored, 0.5), f"median, each stored {item} against all others"),
         ("diversity", evidence.diversity, f"mean of 1 − cosine over all pairs of new {items}"),
         ("diversity of stored", evidence.stored_diversity, f"the same for stored {items}"),
     )
-    values = [(explained(key, about), number(value)) for key, value, about in rows if math.isfinite(value)]
-    values.append((explained("copies", f"equal to the nearest stored {item} in every value"), share(evidence.copies)))
+    values = [(explain(key, about), number(value)) for key, value, about in rows if math.isfinite(value)]
+    values.append((explain("copies", f"equal to the nearest stored {item} in every value"), share(evidence.copies)))
     lines = {"mean": float(new.mean())} | ({"predicted": predicted} if math.isfinite(predicted) else {})
     bars = figures.histogram(new, stored, lines, "novelty, 1 − max cosine")
-    caption = f"Novelty of each new {item}; the outline is that of each stored one against all others."
-    plots = [figure(bars, f"Histogram of the novelty of new and stored {items}", caption), _entropy(evidence)]
+    caption = f"Novelty of each new {item}; the outline is the novelty of each stored {item} against all others."
+    plots = [figure(bars, f"Histogram of the novelty of new and stored {items}", caption), _plot_entropy(evidence)]
     about = (
         "Novelty is 1 − the cosine to the nearest stored row. High novelty alone does not mean quality: noise is novel "
-        f"too.{_measured_on(len(evidence.rows), evidence.n)}"
+        f"too.{_describe_sample(len(evidence.rows), evidence.n)}"
     )
     return join([tag("p", about), tag("div", *plots, class_="plots"), table(("figure", "value"), values, "measures")])
 
 
-def _entropy(evidence: Evidence) -> Html:
-    """The entropy curve around the chosen beta, with the inflection where there is one."""
+def _plot_entropy(evidence: Evidence) -> Html:
+    """Plot the entropy curve around the chosen beta, with the inflection if there is one."""
     chosen = evidence.synth.describe().temperature
     if chosen is None:
         return Html("")
@@ -316,8 +324,8 @@ def _entropy(evidence: Evidence) -> Html:
     bank, probes = MemoryBank(rows), rows[spaced_indices(len(rows), N_PROBES)]
     lines = {f"chosen β = {chosen.beta:.4g}": chosen.beta}
     with suppress(ValueError):  # some banks have none
-        turn = temperature.inflection(bank, probes)
-        lines[f"inflection β* = {turn:.3g}"] = turn
+        inflection = temperature.inflection(bank, probes)
+        lines[f"inflection β* = {inflection:.3g}"] = inflection
     betas = np.geomspace(min(lines.values()) / BETA_FACTOR, max(lines.values()) * BETA_FACTOR, N_BETAS)
     curve = temperature.entropy_curve(bank, betas, probes)
     plot = figures.entropy(betas, curve.entropy, math.log(len(rows)), lines)
@@ -329,7 +337,7 @@ def _entropy(evidence: Evidence) -> Html:
 
 
 def privacy(evidence: Evidence, reveals: bool) -> Html:
-    """Distances to the closest record and the AUC of membership inference, with a warning if samples reveal sources."""
+    """Show distances to the closest record and the AUC of membership inference, with a warning if it is high."""
     item, items, limit = evidence.synth.kind.item, evidence.synth.kind.items, evidence.closest_pairs
     sets = new, stored = evidence.to_stored.distance, evidence.among_stored.distance
     lines = {} if math.isnan(limit) else {"closest 1 % of stored pairs": limit}
@@ -363,6 +371,6 @@ def privacy(evidence: Evidence, reveals: bool) -> Html:
     return join([callout("bad", "Samples reveal their sources", warning), *content] if reveals else content)
 
 
-def _measured_on(n_some: int, n: int) -> str:
-    """A sentence that says that not all were measured, where that is so."""
-    return f" Measured on {n_some:,} of the {n:,}, evenly spaced." if n_some < n else ""
+def _describe_sample(n_measured: int, n: int) -> str:
+    """Return a sentence if not all items were measured."""
+    return f" Measured on {n_measured:,} of the {n:,}, evenly spaced." if n_measured < n else ""

@@ -1,4 +1,4 @@
-"""Chains that stay in the basin of one memory, recognised without a product over all memories.
+"""Chains that stay in the basin of one memory, recognized without a product over all memories.
 
 Where one logit exceeds all others so far that their weights round to nothing, attention is that memory. When a chain
 moves by delta, the logits of two memories approach each other by at most beta ‖m − m'‖ ‖delta‖. So after one product

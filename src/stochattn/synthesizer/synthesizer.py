@@ -189,7 +189,7 @@ class Synthesizer:
 
     def novelty(self, items: Items) -> Array:
         """1 − the largest cosine with a stored row; n items -> (n,)."""
-        items = self.codec.checked(items)
+        items = self.codec.check_items(items)
         return cosine_novelty(self.rows(items), self.stored_rows)
 
     def predicted_novelty(self) -> float:
@@ -204,7 +204,7 @@ class Synthesizer:
         """log density of items, in the units of the generator's arrays: for comparing items with each other; (n,)."""
         if not isinstance(self.generator, HasLogDensity):
             raise TypeError(f"the generator {self.choice.name!r} has no density; choose another generator.")
-        items, never = self.kind.scored(self.codec, items)
+        items, never = self.kind.prepare_for_density(self.codec, items)
         arrays = self.codec.features(items) if isinstance(self.generator, HasRows) else self.codec.encode(items)
         log_density = self.generator.log_density(arrays)
         return log_density if never is None else np.where(never, -np.inf, log_density)
@@ -221,7 +221,7 @@ class Synthesizer:
         for name, value in [*new.items(), *named.items()]:
             earlier = conditions.setdefault(name, value)
             if earlier is not value and not np.array_equal(earlier, value):
-                conditions[name] = self.codec.both(name, earlier, value)
+                conditions[name] = self.codec.combine(name, earlier, value)
         if not conditions:
             return replace(self, generator_fit=self.generator_fit.with_codec(self.codec.original or self.codec))
         conditioned = self.codec.condition(conditions)  # impossible values are an error here, not at the first draw
@@ -357,7 +357,7 @@ def fit(
 ) -> Synthesizer:
     """A Synthesizer of stored items: a file, a folder, an array, a data frame or texts.
 
-    kind:      the kind of data, recognised by default
+    kind:      the kind of data, recognized by default
     generator: "auto" for the one made for this kind of data, or a better one for these items if a trial finds it;
                "hopfield" for the paper's p_beta, or another by name
     trial:     whether "auto" without options of a generator is tried on held-out items when it is first fitted

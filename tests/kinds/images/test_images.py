@@ -395,12 +395,12 @@ def test_recognition(tmp_path):
     assert KIND.recognizes(tmp_path)
     np.save(tmp_path / "rows.npy", np.eye(3))
     np.save(tmp_path / "images.npy", blobs(3))
-    assert not KIND.recognises(tmp_path / "rows.npy")
-    assert KIND.recognises(tmp_path / "images.npy")
-    assert KIND.recognises(tmp_path / "any.npz")
-    assert not KIND.recognises(tmp_path / "table.csv")
+    assert not KIND.recognizes(tmp_path / "rows.npy")
+    assert KIND.recognizes(tmp_path / "images.npy")
+    assert KIND.recognizes(tmp_path / "any.npz")
+    assert not KIND.recognizes(tmp_path / "table.csv")
     with pytest.raises(InputError, match=r"a\.JPG is one \w+, and at least two are needed: name the folder"):
-        KIND.recognises(tmp_path / "a.JPG")
+        KIND.recognizes(tmp_path / "a.JPG")
     assert [KIND.accepts(np.zeros((2,) * axes)) for axes in (2, 3, 4, 5)] == [False, True, True, False]
     assert not KIND.accepts([[[1]]])
 

@@ -13,7 +13,7 @@ from stochattn.kinds.tables.columns.cells import cells_of
 from stochattn.kinds.tables.kind import rows_to_score
 from stochattn.kinds.tables.relations.differences import Difference, choose_differences, orient, restore_differences
 from stochattn.kinds.tables.relations.relations import ColumnOrder
-from stochattn.report.checks import checks_of
+from stochattn.report.checks import run_checks
 from stochattn.report.evidence import measure
 
 MAX_KS = 0.1
@@ -53,10 +53,10 @@ def test_stored_rows_are_decoded_to_themselves(synth):
     codec = synth.codec
     assert [(one.name, one.base) for one in codec.differences] == [("discharged", "admitted")]
     pd.testing.assert_frame_equal(codec.decode(codec.encode(codec.stored), np.arange(200)), codec.stored)
-    turned_round = codec.suited_to({"discharged": "2023-05-01"})
-    assert [(one.name, one.base) for one in turned_round.differences] == [("admitted", "discharged")]
-    assert codec.suited_to({"discharged": "2023-06-01"}) is turned_round
-    found = turned_round.decode(turned_round.encode(codec.stored), np.arange(200))
+    oriented = codec.for_conditions({"discharged": "2023-05-01"})
+    assert [(one.name, one.base) for one in oriented.differences] == [("admitted", "discharged")]
+    assert codec.for_conditions({"discharged": "2023-06-01"}) is oriented
+    found = oriented.decode(oriented.encode(codec.stored), np.arange(200))
     pd.testing.assert_frame_equal(found, codec.stored)
 
 
@@ -138,7 +138,7 @@ def test_numbers_with_decimals_and_chains():
         ("abcdxy", []),
     ],
 )
-def test_pairs_are_turned_round_towards_what_is_conditioned_on(synth, conditioned, expected):
+def test_pairs_are_oriented_towards_what_is_conditioned_on(synth, conditioned, expected):
     ranks = synth.codec.differences[0].ranks
     pairs = [("b", "a"), ("c", "b"), ("d", "a"), ("y", "x")]
     found = orient([Difference(name, base, 1, 1.0, 0, ranks) for name, base in pairs], set(conditioned))
@@ -155,9 +155,9 @@ def test_a_report_checks_the_difference_alone(synth):
     assert part.stored.endswith(" days")
     assert part.values().as_text(4.5) == "4.5 days"
     assert part.distance == pytest.approx(ks_2samp(lengths(items), lengths(stays())).statistic)
-    assert checks_of(measure(synth, items, 0, quick=True)).single_parts.passed
+    assert run_checks(measure(synth, items, 0, quick=True)).single_parts.passed
     later = pd.to_datetime(items["admitted"]) + pd.to_timedelta(lengths(items) + 4, unit="D")
-    bad = checks_of(measure(synth, items.assign(discharged=later.dt.strftime("%Y-%m-%d")), 0, quick=True)).single_parts
+    bad = run_checks(measure(synth, items.assign(discharged=later.dt.strftime("%Y-%m-%d")), 0, quick=True)).single_parts
     assert bad.passed is False
     assert "discharged − admitted by 0.3" in bad.finding
 
@@ -265,12 +265,12 @@ def test_the_law_does_not_depend_on_the_order_of_conditions(names, tmp_path):
 
 def test_a_chain_is_coded_from_the_conditions_alone():
     codec = sa.fit(chain(), "table").codec
-    after = codec.suited_to({"c": 0})
+    after = codec.for_conditions({"c": 0})
     assert [(one.name, one.base) for one in after.differences] == [("b", "c"), ("a", "b")]
-    assert after.suited_to({}) is codec
-    assert after.suited_to({"a": 0}) is codec
-    assert after.suited_to({"c": 0}) is after
-    assert after.suited_to({"b": 0}) is codec.suited_to({"b": 0})
+    assert after.for_conditions({}) is codec
+    assert after.for_conditions({"a": 0}) is codec
+    assert after.for_conditions({"c": 0}) is after
+    assert after.for_conditions({"b": 0}) is codec.for_conditions({"b": 0})
     assert after.original is codec
 
 
@@ -287,20 +287,20 @@ def test_columns_with_different_clocks_are_decoded_exactly_in_both_directions():
     codec = sa.fit(pd.DataFrame({"a": low, "b": high}), "table").codec
     (one,) = codec.differences
     assert (one.unit, one.decimals, one.ranks.decimals) == (1e-3, 2, 0)
-    after = codec.suited_to({"b": 0})
+    after = codec.for_conditions({"b": 0})
     assert [(one.name, one.base) for one in after.differences] == [("a", "b")]
     assert round_trip(codec).all()
     assert round_trip(after).all()
 
 
-def test_a_difference_is_not_turned_round_where_known_cells_would_be_lost():
+def test_a_difference_is_not_oriented_where_known_cells_would_be_lost():
     frame = chain()
     frame.loc[:20, "b"] = pd.NaT
     codec = sa.fit(frame[["a", "b"]], "table").codec
     assert [(one.name, one.base, one.can_swap) for one in codec.differences] == [("b", "a", False)]
-    after = codec.suited_to({"b": 0})
+    after = codec.for_conditions({"b": 0})
     assert after.differences == ()
-    assert codec.suited_to({"a": 0}) is codec
+    assert codec.for_conditions({"a": 0}) is codec
     assert round_trip(after).all()
 
 

@@ -48,7 +48,7 @@ class DeformationOptions:
     vary: str | None = option(
         None,
         "What varies: shapes, or levels. [levels where the stored images have no shapes in common]",
-        choices=tuple(one.value for one in Vary),
+        choices=tuple(way.value for way in Vary),
     )
     features: Features | None = option(  # noqa: RUF009
         None,
@@ -63,7 +63,7 @@ class DeformationOptions:
 
             check_scale(self.scale)
         if self.vary is not None:
-            check_choice("vary", self.vary, tuple(one.value for one in Vary))
+            check_choice("vary", self.vary, tuple(way.value for way in Vary))
 
 
 @dataclass(frozen=True)

@@ -76,16 +76,16 @@ def _names(name: str, values: object, K: int) -> tuple[str, ...]:
     if not hasattr(values, "__len__"):
         rule = f"{name} must have a name for each of the {K} pictures, such as a list"
         raise InputError(f"{rule}; got {values!r}.")
-    given = list(values if isinstance(values, list | tuple | str) else to_numpy(values))
-    if len(given) != K:
-        raise InputError(f"{name} must name each of the {K} pictures; got {len(given)}.")
-    for i, value in enumerate(given):
+    names = list(values if isinstance(values, list | tuple | str) else to_numpy(values))
+    if len(names) != K:
+        raise InputError(f"{name} must name each of the {K} pictures; got {len(names)}.")
+    for i, value in enumerate(names):
         if np.ndim(value):
-            found = f"{name} must have one name for each picture; picture {i + 1} has {np.size(value)} values"
-            raise InputError(f"{found}. If they are one-hot, pass the number of the class, {name}.argmax(1).")
+            rule = f"{name} must have one name for each picture; picture {i + 1} has {np.size(value)} values"
+            raise InputError(f"{rule}. If they are one-hot, pass the number of the class, {name}.argmax(1).")
         if value is None or (isinstance(value, float | np.floating) and np.isnan(value)) or str(value) in MISSING:
             raise InputError(f"{name}: picture {i + 1} has {value}. Give it a name, or leave the picture out.")
-    return tuple(map(str, given))
+    return tuple(map(str, names))
 
 
 MAX_WARPED_CLASS = 30  # pictures of a class, or of all, up to which warps add what the stored ones do not show
@@ -106,8 +106,8 @@ def _pixel_of_each_level(codec: ImageCodec) -> tuple[tuple[str, ...], Array]:
 
 def _with_names(codec: ImageCodec, options: ImageOptions) -> ImageCodec:
     """The codec with the ids and labels of the options, where they are given."""
-    given = {name: values for name in ("ids", "labels") if (values := getattr(options, name)) is not None}
-    return replace(codec, **{name: _names(name, values, codec.K) for name, values in given.items()})  # type: ignore[arg-type]
+    lists = {name: values for name in ("ids", "labels") if (values := getattr(options, name)) is not None}
+    return replace(codec, **{name: _names(name, values, codec.K) for name, values in lists.items()})  # type: ignore[arg-type]
 
 
 def _fit_deformations(codec: ImageCodec, weights: Array, options: DeformationOptions) -> DeformationGenerator:
@@ -148,8 +148,8 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
     def read_files(self, paths: Sequence[Path], options: ImageOptions) -> ImageCodec:
         from .reading import read
 
-        found = read(paths[0].parent, options.size, options.colour, paths)
-        return _with_names(found, options).require_variety(str(paths[0].parent))
+        codec = read(paths[0].parent, options.size, options.colour, paths)
+        return _with_names(codec, options).require_variety(str(paths[0].parent))
 
     def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
         from .reading import convert_array
@@ -188,8 +188,8 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
         small = f"pictures of {codec.shape[1]}x{codec.shape[0]} are too small for"
         for option_name, value in vars(options).items():
             if value is not None and (value or option_name == "scale"):
-                given = option_name if callable(value) else f"{option_name}={value}"
-                rule = f"{given} is for the generator {name!r}, and {small} it"
+                setting = option_name if callable(value) else f"{option_name}={value}"
+                rule = f"{setting} is for the generator {name!r}, and {small} it"
                 raise InputError(f"{rule}: leave {option_name} out.")
         note = f"{small} the generator {name!r}: 'hopfield' is used instead."
         return _hopfield(codec, weights, ImageHopfieldOptions(), (note,))

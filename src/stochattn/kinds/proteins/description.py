@@ -25,7 +25,7 @@ class ProteinOptions:
         None, "Which alignment of a Stockholm file: identifier, accession or number. [the first]", metavar="NAME"
     )
     alphabet: str | None = option(
-        None, "Letters of the sequences: protein, dna or rna. [recognised]", choices=ALPHABETS
+        None, "Letters of the sequences: protein, dna or rna. [recognized]", choices=ALPHABETS
     )
     max_column_gaps: float = option(0.5, "Columns with a larger share of gaps count as insertions. [0.5]")
     max_sequence_gaps: float = option(0.3, "Drop sequences with a larger share of gaps. [0.3]")

@@ -141,11 +141,13 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
             column, _, letter = (part.strip() for part in text.partition("="))
             if not column.isdecimal() or len(letter) != 1:
                 raise InputError(f"a condition must name a column and a residue, such as 12=W; got {text!r}.")
-            if (other := values.setdefault(int(column), letter)).upper() != letter.upper():
-                raise InputError(f"condition {text!r}: column {column} is conditioned on {other!r} already.")
+            if (earlier := values.setdefault(int(column), letter)).upper() != letter.upper():
+                raise InputError(f"condition {text!r}: column {column} is conditioned on {earlier!r} already.")
         return values
 
-    def scored(self, codec: ProteinCodec, items: Array | Sequence[str]) -> tuple[Array | Sequence[str], Array | None]:
+    def prepare_for_density(
+        self, codec: ProteinCodec, items: Array | Sequence[str]
+    ) -> tuple[Array | Sequence[str], Array | None]:
         """Sequences as texts by name or in a list, or as codes."""
         if isinstance(items, Mapping):
             items = list(items.values())
@@ -155,8 +157,8 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
         return items, None
 
     def writer(self, codec: ProteinCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        made = StockholmWriter if format.name == "stockholm" else FastaWriter
-        return made(destination, codec, settings)  # type: ignore[arg-type]  # no format is a folder
+        writer = StockholmWriter if format.name == "stockholm" else FastaWriter
+        return writer(destination, codec, settings)  # type: ignore[arg-type]  # no format is a folder
 
     def read_new(self, codec: ProteinCodec, path: Path) -> Array:
         """Sequences aligned to the stored ones, in the columns of their file or in the kept ones."""
@@ -224,9 +226,9 @@ class ProteinEmbedding(LinearEmbedding):
             codes[:, position] = code
         if self.match is None or self.match.all():
             return codes
-        whole = np.full((len(codes), len(self.match)), GAP, dtype=np.uint8)
-        whole[:, self.match] = codes
-        return whole
+        rows = np.full((len(codes), len(self.match)), GAP, dtype=np.uint8)
+        rows[:, self.match] = codes
+        return rows
 
     def observe(self, observation: Mapping[int, int]) -> tuple[LinearObservation, Self]:  # type: ignore[override]
         """That positions have these codes: the channel of the residue is one, or the channels of a gap add up to zero.
@@ -245,7 +247,7 @@ class ProteinEmbedding(LinearEmbedding):
             if self.seen is not None and not self.seen[position, code]:  # its channel is zero in the whole span
                 rule = f"condition: no stored sequence has this symbol in kept column {position + 1}"
                 raise InputError(f"{rule}, and this generator needs one. Choose another, or generator='latent'.")
-            channels = [position * GAP + one for one in (range(GAP) if code == GAP else [code])]
+            channels = [position * GAP + residue for residue in (range(GAP) if code == GAP else [code])]
             A, y = self.coordinates.observation(channels, [float(code != GAP)] * len(channels))
             equations.append((A.sum(0), y.sum()))
         observed = LinearObservation(np.array([a for a, _ in equations]), np.array([y for _, y in equations]))

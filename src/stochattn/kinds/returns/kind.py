@@ -53,7 +53,7 @@ MAX_DAYS = 10
 
 def scenario_controls(codec: ReturnsCodec) -> tuple[Control, ...]:
     """Log-returns of a ticker on the first days; sliders reach its largest stored move."""
-    extents = tuple(float(f"{one:.2g}") for one in np.abs(codec.history).max(0))
+    extents = tuple(float(f"{extent:.2g}") for extent in np.abs(codec.history).max(0))
     return (StepsControl("days", "First days, log-returns", codec.tickers, min(codec.window, MAX_DAYS), extents),)
 
 
@@ -184,9 +184,9 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
         return values[:, : days - days % window].reshape(-1, window, N)
 
 
-def _codec(found: History, source: str, options: ReturnsOptions) -> ReturnsCodec:
+def _codec(history: History, source: str, options: ReturnsOptions) -> ReturnsCodec:
     try:
-        return ReturnsCodec.fit(**found._asdict(), window=options.window, output=options.output)
+        return ReturnsCodec.fit(**history._asdict(), window=options.window, output=options.output)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
 

@@ -177,7 +177,7 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
 
         ID is that of a stored signal, a file with one signal, or a number, in this order.
         """
-        found: dict[object, object] = {}
+        values: dict[object, object] = {}
         for text in texts:
             place, _, value = (part.strip() for part in text.partition("="))
             match = _PLACE.fullmatch(place)
@@ -192,9 +192,9 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
             when: object = (first - 1, last) if match[3] else first - 1
             key = when if match[1] is None else (match[1].strip(), when)
             wanted = _stretch(codec, text, value, first - 1, last) if match[3] else _number(text, value)
-            if not np.array_equal(found.setdefault(key, wanted), wanted):  # type: ignore[arg-type]
+            if not np.array_equal(values.setdefault(key, wanted), wanted):  # type: ignore[arg-type]
                 raise InputError(f"condition {text!r} contradicts another one of the same place: remove one of them.")
-        return found
+        return values
 
     def writer(self, codec: SignalCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         return SignalWriter(destination, format.name, codec, settings)

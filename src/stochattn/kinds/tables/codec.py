@@ -308,7 +308,7 @@ class TableCodec(Codec):
         The condition of a generator has positions (r,) and values (r,) of features, and a region of other features.
         """
         values = resolve_relations(self, values)
-        return self.with_own_scales(values.keys())._impose(values)
+        return self.with_scales_of(values.keys())._impose(values)
 
     def _impose(self, values: Mapping[str, Condition]) -> Conditioned:
         """Impose resolved conditions on columns that have their own scale."""
@@ -331,11 +331,7 @@ class TableCodec(Codec):
             return Conditioned(codec, FeatureObservation(*observation, region), tuple(notes))
         return Conditioned(codec, observation, tuple(notes))
 
-    def suited_to(self, conditions: Mapping[str, Condition]) -> TableCodec:
-        """The codec in which columns with a condition have their own scale; always the same codec for these columns."""
-        return self.with_own_scales(resolve_relations(self, conditions).keys() if conditions else frozenset())
-
-    def with_own_scales(self, names: AbstractSet[str]) -> TableCodec:
+    def with_scales_of(self, names: AbstractSet[str]) -> TableCodec:
         """The codec in which these columns have their own scale, whatever columns have it now."""
         original = self.original or self
         differences = orient(original.differences, names)
@@ -350,7 +346,7 @@ class TableCodec(Codec):
         """Codecs by the columns that are coded by a distance."""
         return {list_pairs(self.differences): self}
 
-    def both(self, name: str, first: Condition, second: Condition) -> Condition:
+    def combine(self, name: str, first: Condition, second: Condition) -> Condition:
         return intersect(self.columns[self.position(name)], first, second, self.style.notation(name))
 
     def position(self, name: str) -> int:
@@ -367,8 +363,8 @@ class TableCodec(Codec):
         cells = [cells_of(items) for items in (first, second)]
         return np.stack([equal_cells(*(items[name] for items in cells)) for name in names], axis=1)
 
-    def checked(self, items: object) -> pd.DataFrame:
-        return super().checked(check_rows(self.columns, items))
+    def check_items(self, items: object) -> pd.DataFrame:
+        return super().check_items(check_rows(self.columns, items))
 
     def exact_copies(self, items: pd.DataFrame) -> Array | None:
         """Which rows equal a row that is stored once, without identifiers; None where few columns vary freely."""
@@ -418,7 +414,7 @@ class TableCodec(Codec):
         amounts = [column for column in self.columns if column.type in AMOUNTS]
         notations = {column.name: column.notation for column in amounts if column.notation is not None}
         fitted = TableCodec.fit(items, options, self.style, source, coded_from=pairs, notations=notations)
-        return fitted.with_own_scales(self._own_scales)
+        return fitted.with_scales_of(self._own_scales)
 
     @property
     def _own_scales(self) -> frozenset[str]:

@@ -244,7 +244,7 @@ def parse_conditions(codec: TableCodec, texts: Sequence[str]) -> dict[str, Condi
 
 def _add(conditions: dict[str, Condition], codec: TableCodec, name: str, condition: Condition) -> None:
     """Add a condition on a column to those that it may have already."""
-    conditions[name] = codec.both(name, conditions[name], condition) if name in conditions else condition
+    conditions[name] = codec.combine(name, conditions[name], condition) if name in conditions else condition
 
 
 def _split(codec: TableCodec, text: str) -> tuple[Column, re.Match[str]]:

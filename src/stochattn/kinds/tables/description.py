@@ -32,7 +32,7 @@ class ColumnType(StrEnum):
 
 
 MISSING = ("keep", "impute")
-TYPES = tuple(str(one) for one in ColumnType)
+TYPES = tuple(str(column_type) for column_type in ColumnType)
 Limits = tuple[float | None, float | None]
 FREE: Limits = (None, None)
 
@@ -88,7 +88,8 @@ class TableOptions:
         for name, type in self.columns.items():
             require_choice(f"columns: the type of {name!r}", type, TYPES)
         if self.constraints is not None and (
-            not isinstance(self.constraints, list | tuple) or not all(isinstance(one, str) for one in self.constraints)
+            not isinstance(self.constraints, list | tuple)
+            or not all(isinstance(rule, str) for rule in self.constraints)
         ):
             raise InputError(f"constraints must be a list of strings such as ['a <= b']; got {self.constraints!r}.")
         for name, ends in self.ranges.items():
@@ -97,8 +98,8 @@ class TableOptions:
                 raise InputError(f"ranges: the limits of {name!r} must be {how}; got {ends!r}.")
             low, high = ends
             if low is not None and high is not None and low > high:
-                found = f"ranges: the limits of {name!r} are reversed; got {low:g} to {high:g}."
-                raise InputError(f"{found} Pass {high:g} to {low:g}.")
+                problem = f"ranges: the limits of {name!r} are reversed; got {low:g} to {high:g}."
+                raise InputError(f"{problem} Pass {high:g} to {low:g}.")
 
 
 def _is_end(value: object) -> bool:

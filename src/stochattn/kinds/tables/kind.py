@@ -77,7 +77,7 @@ def _control(codec: TableCodec, column: Column) -> Control:
     numbers = column.numbers(codec.stored[column.name].dropna())
     low, high = float(numbers.min()), float(numbers.max())
     if column.date_scale is not None:
-        first, last = (str(one)[:10] for one in column.date_scale.series(np.array([low, high])))
+        first, last = (str(date)[:10] for date in column.date_scale.series(np.array([low, high])))
         return RangeControl(column.name, column.name, first, last, "date", is_timed=not column.date_scale.counts_days)
     if column.unit:
         return RangeControl(column.name, column.name, column.shown(low), column.shown(high), "text")
@@ -98,10 +98,10 @@ def rows_to_score(codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array
         if impossible.any():  # emptied, because generators cannot compute with infinite or unknown values
             frame = frame.assign(**{column.name: frame[column.name].mask(impossible)})
         never |= impossible
-    for one in codec.differences:  # beside missing cells, NaN is not beyond the limits
-        distances = one.distances(codec.by_name, {name: Cells.of(frame[name]) for name in one.names})
-        never |= (distances < one.ranks.low) | (distances > one.ranks.high)
-        if any(isinstance(r, ColumnOrder) and r.strict and r.names == one.names[::-1] for r in codec.relations):
+    for difference in codec.differences:  # beside missing cells, NaN is not beyond the limits
+        distances = difference.distances(codec.by_name, {name: Cells.of(frame[name]) for name in difference.names})
+        never |= (distances < difference.ranks.low) | (distances > difference.ranks.high)
+        if any(isinstance(r, ColumnOrder) and r.strict and r.names == difference.names[::-1] for r in codec.relations):
             never |= distances == 0
     return frame, never
 
@@ -115,8 +115,8 @@ def _never_drawn(column: Column, cells: Cells) -> Array:
         numbers = column.numbers(cells)
     except (TypeError, ValueError, AttributeError):
         content = "numbers" if column.date_scale is None else "dates"
-        found = f"got cells such as {next(iter(cells.present.objects), None)!r} ({cells.dtype})"
-        raise InputError(f"items: column {column.name!r} must hold {content}; {found}. Convert the column.") from None
+        example = f"got cells such as {next(iter(cells.present.objects), None)!r} ({cells.dtype})"
+        raise InputError(f"items: column {column.name!r} must hold {content}; {example}. Convert the column.") from None
     outside = (numbers < column.transform.low) | (numbers > column.transform.high)
     return np.asarray(unknown | outside | np.isinf(numbers))
 
@@ -212,12 +212,12 @@ class TableKind(TableDescription, Kind["TableCodec"]):
     def codec_from_state(self, state: dict[str, Any]) -> TableCodec:
         options, style = TableOptions(**state["options"]), Style(**state["style"])
         pairs = [(name, base) for name, base in state.get("coded_from", ())]  # none in files of earlier versions
-        found = frame_from_state(state["frame"]), options, style, Source(*state["source"])
-        codec = TableCodec.fit(*found, coded_from=pairs)
+        table = frame_from_state(state["frame"]), options, style, Source(*state["source"])
+        codec = TableCodec.fit(*table, coded_from=pairs)
         saved = state.get("frame_type")  # none in files of earlier versions
         type = None if saved is None else FrameType.from_state(saved)
         codec = replace(codec, ids=state["ids"], notes=state["notes"], frame_type=type)
-        return codec.with_own_scales(set(state.get("own_scales", ())))
+        return codec.with_scales_of(set(state.get("own_scales", ())))
 
     def fit_generator(self, name: str, codec: TableCodec, weights: Array, options: Any) -> Generator:
         if isinstance(options, TableHopfieldOptions):
@@ -241,7 +241,7 @@ class TableKind(TableDescription, Kind["TableCodec"]):
             return np.asarray(cells.isna())
         return codec.columns[codec.position(name)].matches(cells, text, codec.style.notation(name))
 
-    def scored(self, codec: TableCodec, items: pd.DataFrame) -> tuple[pd.DataFrame, Array | None]:
+    def prepare_for_density(self, codec: TableCodec, items: pd.DataFrame) -> tuple[pd.DataFrame, Array | None]:
         """Rows of a data frame, and those (n,) with a value that new rows cannot have."""
         return rows_to_score(codec, items)
 
@@ -258,7 +258,8 @@ class TableKind(TableDescription, Kind["TableCodec"]):
     def as_array(self, codec: TableCodec, items: pd.DataFrame, first: int) -> Array:
         """Rows as a matrix (n, columns), with new identifiers; NaN for missing cells."""
         require_numbers(codec.columns, "zarr")
-        new = {one.name: one.make_ids(first, len(items)) for one in codec.columns if one.type == ColumnType.ID}
+        ids = [column for column in codec.columns if column.type == ColumnType.ID]
+        new = {column.name: column.make_ids(first, len(items)) for column in ids}
         matrix, too_long = matrix_of(items.assign(**new))
         dtype = matrix_dtype(codec.stored)
         require_exact(too_long, dtype, "zarr")
