@@ -546,6 +546,13 @@ def test_a_history_is_recognised_by_dates_beside_numbers(tmp_path, case, recogni
     assert KIND.recognizes(path) is recognised
 
 
+def test_a_note_on_a_recognized_history_says_how_to_read_it_as_a_table(tmp_path):
+    path = tmp_path / "meat.csv"
+    frame_of(made_returns(days=80, N=3)).to_csv(path, index=False)
+    assert any("if it is not a history of prices, pass kind='table'" in note for note in sa.fit(path).codec.notes)
+    assert not any("kind=" in note for note in sa.fit(path, "returns").codec.notes)
+
+
 # --- Long format, and percent signs
 
 
