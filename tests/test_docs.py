@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import stochattn as sa
+
 ROOT = Path(__file__).parent.parent
 PAGES = [
     page
@@ -33,6 +35,13 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
+def test_users_learn_where_notes_on_reading_are():
+    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), flags=re.DOTALL)[1]
+    assert "synth.notes" in example
+    assert "`notes`" in sa.fit.__doc__
+    assert "`notes`" in sa.Synthesizer.describe.__doc__
 
 
 def test_links_have_targets():

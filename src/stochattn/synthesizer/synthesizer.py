@@ -135,7 +135,7 @@ class Synthesizer:
         return tuple(filter(None, (first, *self.codec.notes, size, *self._conditioned.notes, *others)))
 
     def describe(self) -> Description:
-        """How the generator draws."""
+        """How the generator draws. What reading assumed or dropped is in `notes`."""
         return self._description
 
     @cached_property
@@ -356,6 +356,8 @@ def fit(
     **options: Any,
 ) -> Synthesizer:
     """A Synthesizer of stored items: a file, a folder, an array, a data frame or texts.
+
+    Its `notes` say what reading assumed or dropped; print them once before its draws are used.
 
     kind:      the kind of data, recognized by default
     generator: "auto" for the one made for this kind of data, or a better one for these items if a trial finds it;

@@ -546,6 +546,28 @@ def test_a_history_is_recognised_by_dates_beside_numbers(tmp_path, case, recogni
     assert KIND.recognizes(path) is recognised
 
 
+@pytest.mark.parametrize(
+    ("format", "example"), [("%d-%b-%y", "19-Sep-03"), ("%b %d %Y", "Sep 1 2003"), ("%b %d, %Y", "Sep 1, 2003")]
+)
+def test_dates_with_names_of_months_are_read(tmp_path, format, example):
+    """Dates are those of the same history with dates as in ISO 8601, in rows from the last day to the first."""
+    frame = frame_of(made_returns(days=80, N=3), first="2003-06-02")
+    frame.to_csv(tmp_path / "iso.csv", index=False)
+    texts = pd.to_datetime(frame["date"]).dt.strftime(format).str.replace(" 0", " ")
+    frame.assign(date=texts)[::-1].to_csv(tmp_path / "named.csv", index=False)
+    assert example in set(texts)
+    expected, history = read_history(tmp_path / "iso.csv"), read_history(tmp_path / "named.csv")
+    assert history.dates == expected.dates
+    np.testing.assert_allclose(history.log_returns, expected.log_returns)
+
+
+def test_a_note_on_a_recognized_history_says_how_to_read_it_as_a_table(tmp_path):
+    path = tmp_path / "meat.csv"
+    frame_of(made_returns(days=80, N=3)).to_csv(path, index=False)
+    assert any("if it is not a history of prices, pass kind='table'" in note for note in sa.fit(path).codec.notes)
+    assert not any("kind=" in note for note in sa.fit(path, "returns").codec.notes)
+
+
 # --- Long format, and percent signs
 
 

@@ -49,6 +49,9 @@ from .writing import (
 )
 
 MAX_DAYS = 10
+RECOGNIZED_NOTE = (
+    "dates beside numbers were read as a history of prices; if it is not a history of prices, pass kind='table'."
+)
 
 
 def scenario_controls(codec: ReturnsCodec) -> tuple[Control, ...]:
@@ -109,11 +112,12 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
         return _codec(read_history(path, options.values, options.fill, options.sheet), str(path), options)
 
     def read_recognized(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
-        """The codec of a history that the user did not call one: what is wrong with it may be that it is a table."""
+        """The codec of a history that the user did not call one: a note says that it may be a table instead."""
         try:
-            return self.read(path, options)
+            codec = self.read(path, options)
         except InputError as error:
             raise InputError(f"{error} If it is not a price history, pass kind='table'.") from None
+        return replace(codec, notes=(*codec.notes, RECOGNIZED_NOTE))
 
     def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
         return _codec(convert_frame(data, options.values, options.fill), "the data frame", options)
