@@ -12,7 +12,7 @@ import pytest
 from stochattn.cli.options import KindOptions
 from stochattn.kinds import Batch, Codec, Display, Format, Generated, InputError, KeyMeasure, Kind, Measures, Settings
 from stochattn.kinds.comparison import Comparison, Part, compare_features, correlations
-from stochattn.kinds.gallery import GalleryItems, card_heading, laid_out, stored_name
+from stochattn.kinds.display import GalleryItems, card_heading, laid_out, stored_name
 from stochattn.kinds.hopfield import Coordinates
 from stochattn.kinds.options import HopfieldOptions, NoOptions, given_options, listed, option, option_fields
 from stochattn.kinds.registry import kind_names, kind_of

@@ -22,9 +22,8 @@ from .._backend.products import limit_to_one_thread
 from .._backend.random import Purpose, generator
 from ..core.neighbors import as_rows, nearest_distances, spaced_indices
 from ..kinds.codec import Codec, Items
-from ..kinds.comparison import Measure, nearest_neighbour_accuracy, share_below
+from ..kinds.comparison import Measure, nearest_neighbour_accuracy, share_below, share_near
 from ..kinds.generator import LIBRARY, HasRows
-from ..kinds.near_copies import share_near
 from ..kinds.options import option_fields
 from ..synthesizer.synthesizer import Synthesizer
 from .fidelity import Fidelity, LabeledItems, Score, measure_fidelity

@@ -1,5 +1,7 @@
 """What a comparison of new with stored items says, and comparisons and two-sample tests of any vectors of numbers.
 
+Near-copies are new vectors that are nearer to a stored one than the closest pairs of stored ones are to each other.
+
 Whether the rows or the columns of a matrix look like signals, whose neighbouring points are alike.
 """
 
@@ -18,6 +20,8 @@ from ..core.neighbors import as_rows, nearest_distances, spaced_indices
 MAX_PARTS = 200  # features that a comparison of vectors looks at one by one; evenly spaced beyond that
 MAX_PREDICTORS, N_TREES = 400, 60  # features that classifiers use, and their trees
 MAX_COMPARED = 1000  # rows of each set that a forest distinguishes, few enough to be quick
+NEAR = 0.01  # share of stored items that are closer to another one than near-copies are to a stored one
+MAX_STORED = 2000  # stored vectors whose distance to the nearest other one is measured
 
 
 class Measure(NamedTuple):
@@ -158,6 +162,35 @@ def two_sample_accuracy(real: Array, new: Array) -> float:
 def share_below(first: Array, second: Array) -> float:
     """Share of the first values (n,) that are below the second (n,); ties count half."""
     return float(((first < second) + 0.5 * (first == second)).mean())
+
+
+def distances_among(vectors: Array, max_vectors: int = MAX_STORED) -> Array:
+    """Distances of vectors (m, p) to the nearest other one, of an evenly spaced part of them where they are many."""
+    if len(vectors) < 2:
+        return np.empty(0)
+    return nearest_distances(vectors, chosen=spaced_indices(len(vectors), max_vectors))
+
+
+def near_limit(among_stored: Array) -> float:
+    """The distance below which a vector is a near-copy: the first percentile of these, without zeros; NaN for none."""
+    different = among_stored[among_stored > 0]
+    return float(np.quantile(different, NEAR)) if len(different) else float("nan")
+
+
+def share_near(distances: Array, real: Array, share: float = NEAR) -> float:
+    """Share of distances (n,) to stored items that are as small as the least `share` of those of real items (m,).
+
+    Real items that equal a stored one say nothing about nearness: copies count as far as they are more than theirs, and
+    quantiles are of the distances above 0. Of equal distances, as many count as make up the quantile.
+    """
+    copies = max(float((distances == 0).mean() - (real == 0).mean()), 0.0)
+    apart = real[real > 0]
+    if not len(apart):
+        return copies
+    limit = np.quantile(apart, share, method="inverted_cdf")
+    tied = (share - (apart < limit).mean()) / (apart == limit).mean()
+    near = ((distances > 0) & (distances < limit)).mean() + tied * (distances == limit).mean()
+    return copies + float(near)
 
 
 def _spread(values: Array) -> str:

@@ -20,13 +20,12 @@ from .._backend.arrays import Array
 from .._backend.checks import check_choice, suggest_names
 from .._backend.state import Plain
 from .codec import Codec, Format, Items, Settings, Writer
-from .description import AUTO as AUTO
-from .description import KindDescription
-from .gallery import Display
+from .display import Display
 from .generator import Generator
 from .hopfield import HopfieldGenerator, LinearEmbedding, require_exact
 from .measures import Measures
-from .options import HopfieldOptions, InputError, option_fields
+from .options import AUTO as AUTO
+from .options import HopfieldOptions, InputError, KindDescription, option_fields
 
 C = TypeVar("C", bound=Codec)
 

@@ -154,6 +154,13 @@ class Measures(Generic[C]):
         p = self.comparable(codec, codec.take(codec.stored, np.arange(1))).shape[1]
         return tuple(map(str, range(1, p + 1))), np.arange(p)
 
+    def stored_vectors(self, codec: C, kept: Array) -> Array:
+        """Vectors (m, p) of the stored items `kept`, without items that overlap with one taken before.
+
+        Items that overlap, such as windows of days, would each have copies of their parts in others.
+        """
+        return self.comparable(codec, codec.take(codec.stored, self.non_overlapping(codec, kept)))
+
     @property
     def items_have_labels(self) -> bool:
         """Whether new items say their own class."""

@@ -30,8 +30,8 @@ from .summary import SUMMARY
 if TYPE_CHECKING:
     from .._backend.arrays import Array
     from .codec import Codec, Items
-    from .description import KindDescription
     from .kind import AnyKind
+    from .options import KindDescription
 
 PART_NAME = re.compile(r"part-(\d{5,})\.\w+")
 

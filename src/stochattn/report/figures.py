@@ -19,7 +19,7 @@ from .._backend.arrays import Array
 from .._backend.html import Html, figure, join, name, number, png, share, svg, tag, text
 from ..core.neighbors import spaced_indices
 from ..kinds.comparison import Part, Values
-from ..kinds.gallery import laid_out
+from ..kinds.display import laid_out
 from ..kinds.kind import AnyKind
 from .evidence import Classes, Evidence
 

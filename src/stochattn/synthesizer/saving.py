@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .._backend.files import require_file
 from .._backend.state import load_format, read_format, save_state
 from .._version import __version__
-from ..kinds.controls import conditions_of, plain_conditions
+from ..kinds.codec import conditions_of, plain_conditions
 from ..kinds.kind import GeneratorChoice
 from ..kinds.options import saved_options
 from ..kinds.registry import kind_of

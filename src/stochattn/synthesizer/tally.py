@@ -19,10 +19,11 @@ from .._backend.arrays import Array
 from .._backend.console import Progress
 from .._backend.products import limit_to_one_thread
 from .._backend.zarr_files import ZarrRows, create_zarr
+from ..core.neighbors import nearest_distances
 from ..kinds.codec import Batch, Codec, Format, Settings, Writer
+from ..kinds.comparison import distances_among, near_limit
 from ..kinds.generator import LIBRARY
 from ..kinds.kind import AnyKind
-from ..kinds.near_copies import NearCopies
 
 if TYPE_CHECKING:
     from .synthesizer import Synthesizer
@@ -61,6 +62,7 @@ class ChunkWriter:
 
 
 MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are measured as they are in the file
+MIN_COMPARED, MAX_WORK = 500, 4e9  # vectors, and multiplications that finding the nearest stored ones may take
 MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized: memory stays bounded
 
 
@@ -113,22 +115,29 @@ class Tally:
             counts.measured += len(measured)
             counts.novelty_decoded.append(float(self.synth.novelty(items).sum()))
             counts.copies += int(same.reshape(len(measured), -1).all(1).sum())
-            compared = codec.take(items, measured[: max(self._n_compared - before, 0)])
-            if len(compared):
-                near, n_vectors = self._near.count(compared)
-                counts.near_copies += near
-                counts.compared += n_vectors
+            compared = codec.take(items, measured[: max(self.n_compared - before, 0)])
+            if len(compared) and not np.isnan(self.near_limit):
+                vectors = kind.measures.comparable(codec, compared)
+                counts.near_copies += int((nearest_distances(vectors, self.stored_vectors) < self.near_limit).sum())
+                counts.compared += len(vectors)
 
     @cached_property
-    def _near(self) -> NearCopies:
-        return NearCopies.of(self.synth.kind, self.synth.codec, self.synth.kept)
+    def stored_vectors(self) -> Array:
+        """Vectors (m, p) of the stored items that count."""
+        return self.synth.kind.measures.stored_vectors(self.synth.codec, self.synth.kept)
 
     @cached_property
-    def _n_compared(self) -> int:
+    def near_limit(self) -> float:
+        """The distance below which a vector is a near-copy; NaN where it is not known."""
+        return near_limit(distances_among(self.stored_vectors))
+
+    @cached_property
+    def n_compared(self) -> int:
         """How many items, from the first on, are compared with all stored ones."""
         codec = self.synth.codec
         vectors = self.synth.kind.measures.comparable(codec, codec.take(codec.stored, np.arange(1)))
-        return max(self._near.n_measured(MAX_MEASURED) // len(vectors), 1)
+        most = min(MAX_MEASURED, max(MIN_COMPARED, MAX_WORK / self.stored_vectors.size))
+        return max(int(most) // len(vectors), 1)
 
 
 def make_writer(synth: Synthesizer, place: BinaryIO | Path, format: Format, settings: Settings) -> Writer:

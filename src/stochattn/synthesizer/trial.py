@@ -27,10 +27,9 @@ from .._backend.console import hide_warnings
 from .._backend.products import limit_to_one_thread
 from ..core.neighbors import nearest_distances, spaced_indices
 from ..kinds.codec import Codec, Items
-from ..kinds.comparison import two_sample_accuracy
+from ..kinds.comparison import share_near, two_sample_accuracy
 from ..kinds.generator import LIBRARY, Description, Generator
 from ..kinds.kind import AUTO, AnyKind, GeneratorChoice
-from ..kinds.near_copies import share_near
 from ..kinds.options import given_options, knob_of
 from ..kinds.summary import Attempt, TrialRecord
 

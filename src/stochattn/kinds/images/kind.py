@@ -29,7 +29,7 @@ from .. import (
     Writer,
 )
 from ..codec import ZARR
-from ..controls import Control, RectangleControl
+from ..display import Control, RectangleControl
 from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
 from ..plain import Gaussian, GaussianCoordinates, Rescaled

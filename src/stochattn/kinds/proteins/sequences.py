@@ -12,7 +12,7 @@ from ..._backend.arrays import Array
 from ..._backend.html import Html, join, tag, text
 from ...core.neighbors import spaced_indices
 from .. import Batch, Comparison, Measure, Part, Settings, Values
-from ..gallery import GalleryItems, card_heading, laid_out, stored_name
+from ..display import GalleryItems, card_heading, laid_out, stored_name
 from .codec import ProteinCodec
 from .generator.sequences import GAP as GAP
 from .generator.sequences import nearest_identity

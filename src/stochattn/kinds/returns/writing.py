@@ -23,7 +23,7 @@ from .. import Batch, Comparison, InputError, Measure, Part, Values
 from .. import lazy_pandas as pd
 from ..comparison import correlations
 from ..delimited.reading import read_texts
-from ..gallery import GalleryItems, card_heading, laid_out, stored_name
+from ..display import GalleryItems, card_heading, laid_out, stored_name
 from .codec import ReturnsCodec
 
 MAX_MOVERS = 5

@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 from ..._backend.checks import check_count, check_non_negative
 from ..delimited import SHEET_HELP
-from ..description import KindDescription
-from ..options import HopfieldOptions, InputError, Knob, NoOptions, option
+from ..options import HopfieldOptions, InputError, KindDescription, Knob, NoOptions, option
 
 WAV_EXTENSIONS = (".wav", ".wave")
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")  # a folder with these is not of signals

@@ -31,8 +31,7 @@ from .. import (
     Writer,
 )
 from ..codec import ZARR, index_of
-from ..controls import Control, StretchControl
-from ..gallery import GalleryItems, card_heading, laid_out, stored_name
+from ..display import Control, GalleryItems, StretchControl, card_heading, laid_out, stored_name
 from ..generator import Generator
 from ..plain import Rescaled
 from .codec import SignalCodec

@@ -21,12 +21,11 @@ from ...core.memory import are_columns_memories
 from .. import lazy_pandas as pd
 from ..codec import ZARR, Format, Settings, Writer
 from ..comparison import columns_are_all_smooth, columns_are_smooth, rows_are_smooth
-from ..controls import ChoiceControl, Control, RangeControl
 from ..delimited import COMMAS, PARQUET, TABS
 from ..delimited.cells import Style
 from ..delimited.formulas import without_apostrophes
 from ..delimited.reading import COLUMNS, are_dates, matrix_frame, numbers_beside_dates, read_first_rows, read_table
-from ..gallery import Display
+from ..display import ChoiceControl, Control, Display, RangeControl
 from ..generator import Generator
 from ..hopfield import HopfieldGenerator, LinearEmbedding
 from ..kind import Kind
