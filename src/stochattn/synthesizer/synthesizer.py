@@ -1,11 +1,15 @@
-"""Synthesizer: a codec and a generator, which together make new items like the stored ones."""
+"""Synthesizer: a codec and a generator, which together make new items like the stored ones.
+
+Conditions do not change a fit: a Synthesizer shares its `Fit` with all those that `condition` makes of it. The file of
+a synthesizer holds json and arrays, from which the same draws follow for the same seed.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,20 +18,23 @@ import numpy as np
 
 from .._backend.arrays import Array
 from .._backend.checks import check_boolean, check_count, check_path, check_positive
+from .._backend.files import require_file
 from .._backend.parallel import check_jobs
-from .._backend.random import SeedLike, seed_of
+from .._backend.random import Purpose, SeedLike, generator, seed_of
+from .._backend.state import load_format, read_format, save_state
+from .._version import __version__
 from ..core.conditioning import selection_mask
 from ..core.memory import FilePath
 from ..core.metrics import cosine_novelty
-from ..kinds.codec import Batch, Codec, Conditioned, Items
-from ..kinds.generator import Description, Generator, HasLogDensity, HasRows
+from ..kinds.codec import Batch, Codec, Conditioned, Items, conditions_of, plain_conditions
+from ..kinds.generator import Adjustable, Description, Generator, HasLogDensity, HasRows
 from ..kinds.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
-from ..kinds.options import InputError, given_options, listed
-from ..kinds.registry import kind_for, read_codec
-from ..kinds.summary import RunSummary, checksum
-from . import drawing, saving
-from .fitting import Fit, search_context
-from .trial import Trial
+from ..kinds.options import InputError, given_options, listed, option_fields, saved_options
+from ..kinds.registry import kind_for, kind_of, read_codec
+from ..kinds.summary import RunSummary, TrialRecord, checksum
+from . import drawing
+from .drawing import search_context
+from .trial import MAX_COPIES, Trial
 from .writing import write_samples
 
 if TYPE_CHECKING:
@@ -35,8 +42,76 @@ if TYPE_CHECKING:
 
 
 MIN_STORED = 8  # below which a note says that they are hardly enough
+FILE_NAME = "stochattn synthesizer"
+FORMAT = f"{FILE_NAME} 2"
 EARLIER_NAMES = {"asked": "requested", "resolved": "resolved", "n_jobs": "n_jobs"}
 """Attributes of a Synthesizer in 0.1, and those of its fit that take their place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Stored items and the generator that is fitted on them. Immutable: `with_...` returns another.
+
+    requested: the generator and options that the user requests; `choice` is what is used
+    weights:   (K,) how often each stored item counts
+    trial:     what chooses among generators, when one is first fitted; None where the user chose
+    resolved:  options that a rule chose in an earlier session, which need not be searched again
+    n_jobs:    workers of searches, as in `fit`
+    """
+
+    kind: AnyKind
+    codec: Codec
+    requested: GeneratorChoice
+    weights: Array
+    trial: Trial | None = None
+    resolved: Mapping[str, object] = field(default_factory=dict)
+    n_jobs: int | None = None
+    _of_codec: dict[Codec, Fit] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def choice(self) -> GeneratorChoice:
+        """The generator and its options: those that the user requests, or that the trial chose."""
+        if self.trial is None:
+            return self.requested
+        with search_context(self.n_jobs):
+            return self.trial.choice
+
+    @cached_property
+    def generator(self) -> Generator:
+        """The generator, without conditions, fitted when it is first needed."""
+        options = replace(self.choice.options, **self.resolved)
+        with search_context(self.n_jobs):
+            return self.kind.fit_generator(self.choice.name, self.codec, self.weights, options)
+
+    def with_codec(self, codec: Codec) -> Fit:
+        """The fit of another codec of the same items, always the same object, so that it is fitted once."""
+        if codec is self.codec:
+            return self
+        return self._of_codec.setdefault(codec, replace(self, codec=codec, resolved={}))
+
+    def with_weights(self, weights: Array) -> Fit:
+        """The fit with other weights (K,)."""
+        return self._adjust(replace(self, weights=weights, resolved={}))
+
+    def with_choice(self, requested: GeneratorChoice, trial: Trial | None = None) -> Fit:
+        """The fit of another generator, or with other options of it."""
+        return self._adjust(replace(self, requested=requested, trial=trial, resolved={}))
+
+    def _adjust(self, other: Fit) -> Fit:
+        """`other`, with the generator fitted here where it differs only in options that need no new fit."""
+        fitted = vars(self).get("generator")
+        if not isinstance(fitted, Adjustable) or self.choice.name != other.choice.name:
+            return other
+        before, after = self.choice.options, other.choice.options
+        names = option_fields(type(after))
+        changed = {name for name in names if getattr(before, name) != getattr(after, name)}
+        if changed <= fitted.adjustable <= set(names):
+            with search_context(None):
+                options = {name: getattr(after, name) for name in fitted.adjustable}
+                adjusted = fitted.adjusted(other.weights, **options)
+            if adjusted is not None:
+                vars(other)["generator"] = adjusted
+        return other
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,13 +238,17 @@ class Synthesizer:
 
     @property
     def block_size(self) -> int:
-        """How many items are drawn at a time."""
-        return drawing.choose_block_size(self, drawing.BLOCK, drawing.BLOCK_NUMBERS)
+        """How many items are drawn at a time: as the generator declares, and few if each holds many numbers."""
+        item = self.codec.take(self.codec.stored, np.arange(1))
+        numbers = getattr(self.generator, "numbers_per_item", None) or self.codec.features(item).shape[1]
+        declared = getattr(self.generator, "block_items", drawing.BLOCK)
+        return int(max(min(drawing.BLOCK, drawing.BLOCK_NUMBERS // numbers, declared), 1))
 
     @cached_property
     def redraws_copies(self) -> bool:
-        """Whether new items that equal a stored one are drawn again."""
-        return drawing.must_redraw_copies(self)
+        """Whether draws copy stored items more often than these repeat each other, and most draws are no copies."""
+        _, _, is_copy = drawing.draw_and_decode(self, drawing.N_TRIED, generator(0, Purpose.RULE))
+        return bool(self.codec.share_repeated <= np.asarray(is_copy).mean() <= MAX_COPIES)
 
     def rows(self, items: Items) -> Array:
         """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
@@ -197,8 +276,21 @@ class Synthesizer:
         return self.generator.predicted_novelty() if isinstance(self.generator, HasRows) else float("nan")
 
     def predicted_shares(self) -> dict[str, float]:
-        """The share of each class among draws, where classes are known and the law gives it; else empty."""
-        return drawing.predict_shares(self)
+        """The share of each class among draws, where classes are known and the mixture gives it; else empty."""
+        labels, fitted = self.codec.labels, self.generator
+        if labels is None:
+            return {}
+        if self.kind.measures.items_have_labels:
+            n = round(drawing.N_CLASS_DRAWS * getattr(fitted, "acceptance", 1.0))
+            generated = fitted.sample(max(n, drawing.MIN_CLASS_DRAWS), generator(0, Purpose.RULE))
+            items = self.decoder.decode(generated.values, generated.source)
+            classes = self.kind.measures.labels_of(self.codec, items, generated.source)
+            shares = np.full(len(classes), 1 / len(classes))
+        elif isinstance(fitted, HasRows):
+            classes, shares = np.array(labels), fitted.source_probabilities()
+        else:
+            return {}
+        return {name: float(shares[classes == name].sum()) for name in sorted(set(labels))}
 
     def log_density(self, items: Any) -> Array:
         """log density of items, in the units of the generator's arrays: for comparing items with each other; (n,)."""
@@ -333,7 +425,27 @@ class Synthesizer:
 
     def save(self, path: FilePath, *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
-        saving.save(self, check_path("path", path), replace)
+        path = check_path("path", path)
+
+        def check() -> None:
+            require_file(f"path {os.fspath(path)!r}", path, lambda old: FILE_NAME in read_format(old), replace)
+
+        check()
+        state = {
+            "format": FORMAT,
+            "version": __version__,
+            "kind": self.kind.name,
+            "codec": self.codec.state(),
+            "generator": self.choice.name,
+            "options": saved_options(self.choice.options),
+            "resolved": self.describe().resolved,
+            "trial": None if self.trial is None else asdict(self.trial.record),
+            "weights": self.weights,
+            "source": self.source,
+            "source_sha256": self.source_sha256,
+            "conditions": plain_conditions(self.conditions),
+        }
+        save_state(path, state, check)
 
     def __repr__(self) -> str:
         is_tried = self.trial is not None and self.trial.is_done  # a line of text is no reason to begin a trial
@@ -413,4 +525,12 @@ def load(path: FilePath) -> Synthesizer:
     >>> again
     Synthesizer(3 sequences, generator='latent')
     """
-    return Synthesizer(**saving.load(check_path("path", path)))
+    how = "Synthesizer.save", __version__, "Fit the data and save it again."
+    state: dict[str, Any] = load_format(check_path("path", path), FORMAT, *how)
+    kind = kind_of(state["kind"])
+    choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
+    codec, record = kind.codec_from_state(state["codec"]), state.get("trial")
+    trial = None if record is None else Trial(kind, codec, choice, TrialRecord.from_plain(record))
+    fit = Fit(kind, codec, choice, state["weights"], trial, state.get("resolved", {}))
+    source = {name: state[name] for name in ("source", "source_sha256") if name in state}
+    return Synthesizer(fit, conditions_of(state["conditions"]), **source)

@@ -222,7 +222,11 @@ class Trial:
         best = min(results, key=lambda result: (not result.passed, max(result.losses)))
         if best.passed or (best.least <= CONVINCING and not first.about.doubt):
             return self._record_best(half, first, best, results)
-        return self._record_refusal(half, first, best, results)
+        warning = self._warning(first.about.doubt or self._failure(best))
+        if not kind.last_resort:
+            return self._record(best.choice, results, warning=warning)
+        results.append(_attempt(half, self._last_resort))
+        return self._record(self._last_resort, results, warning=warning)
 
     def _candidates(self, first: _Result) -> Iterator[GeneratorChoice]:
         """The default with its knob turned away from what fails, and the alternatives of the kind."""
@@ -246,20 +250,17 @@ class Trial:
         kind, codec = self.kind, self.codec
         few = f"this needs {MIN_ITEMS} stored ones, and there are {n}"
         few = f"generators were not compared on held-out {kind.items}: {few}."
-        if not kind.last_resort:
-            return self._record(self.default, note=few)
-        try:
-            about = kind.fit_generator(self.default.name, codec, np.ones(codec.K), self.default.options).describe()
-        except ValueError:
-            return self._record(self.default, note=few)
-        if not about.doubt:
-            return self._record(self.default, note=few)
-        return self._record(self._last_resort, warning=self._warning(about.doubt))
+        doubt, default = "", self.default
+        if kind.last_resort:
+            with suppress(ValueError):
+                doubt = kind.fit_generator(default.name, codec, np.ones(codec.K), default.options).describe().doubt
+        if doubt:
+            return self._record(self._last_resort, warning=self._warning(doubt))
+        return self._record(default, note=few)
 
     @property
     def _last_resort(self) -> GeneratorChoice:
-        name = self.kind.last_resort
-        return GeneratorChoice(name, self.kind.generators[name]()) if name else self.default
+        return GeneratorChoice(self.kind.last_resort, self.kind.generators[self.kind.last_resort]())
 
     def _record_best(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
         """The best, or the default where it is bearable and within the standard error of a loss by accuracy."""
@@ -276,15 +277,6 @@ class Trial:
         if choice is not first:
             note = f"generator {new} was chosen on held-out {items}, because with {old} {self._failure(first)}."
         return self._record(choice.choice, results, warning=warning, note=note)
-
-    def _record_refusal(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
-        """The last resort, where even the best generator is not convincing."""
-        assert first.about is not None
-        reason = first.about.doubt or self._failure(best)
-        if self.kind.last_resort:
-            results.append(_attempt(half, self._last_resort))
-            return self._record(self._last_resort, results, warning=self._warning(reason))
-        return self._record(best.choice, results, warning=self._warning(reason))
 
     def _failure(self, result: _Result) -> str:
         """What is wrong with new items, in the words of the worst measure."""

@@ -27,9 +27,8 @@ from ..kinds.kind import AnyKind
 from ..kinds.options import InputError
 from ..kinds.summary import SUMMARY, Asked, ClassShare, RunSummary, checksum, read_summary, sidecar
 from ..storage.dask import connect
-from . import parts
 from .drawing import count_bytes
-from .tally import Counts, create_array, write_items
+from .parts import Counts, create_array, write_items, write_parts
 
 if TYPE_CHECKING:
     from .synthesizer import Synthesizer
@@ -216,9 +215,9 @@ def write_samples(
         Progress(n, "drawing") as progress,
     ):
         if chosen.in_chunks and place.path is not None:
-            create_array(synth, n, seed, settings, place.path, parts.BLOCKS_PER_PART)
+            create_array(synth, n, seed, settings, place.path)
         if client is not None and place.path is not None:
-            counts = parts.write_parts(synth, n, seed, chosen, settings, place.path, client, progress)
+            counts = write_parts(synth, n, seed, chosen, settings, place.path, client, progress)
         else:
             batches = _within_room(synth.batches(n, seed, n_jobs), n, place, chosen, synth.kind.items)
             counts = write_items(synth, batches, place.target, chosen, settings, progress)
