@@ -58,8 +58,9 @@ def held_out_metrics(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> 
     to_stored, real = nearest_distances(new, stored), nearest_distances(held_out, stored)
     median = float(np.median(real))
     n_equal = min(len(stored), len(held_out))
+    as_many = (rows[spaced_indices(len(rows), n_equal)] for rows in (stored, held_out))
     return HeldOutMetrics(
-        train_proximity(new, take_evenly(stored, n_equal), take_evenly(held_out, n_equal)),
+        train_proximity(new, *as_many),
         float(np.median(to_stored)) / median if median > 0 else math.nan,
         share_near(to_stored, real),
         *nearest_neighbour_accuracy(held_out, new),
@@ -80,11 +81,6 @@ def membership_auc(members: Array, nonmembers: Array, draws: Array) -> float:
 
     scores = [-nearest_distances(items, draws) for items in (members, nonmembers)]
     return float(mannwhitneyu(*scores, method="asymptotic").statistic / (len(members) * len(nonmembers)))
-
-
-def take_evenly(rows: Array, n: int) -> Array:
-    """Return at most n of the rows, evenly spaced."""
-    return rows[spaced_indices(len(rows), n)]
 
 
 MIN_ITEMS, MAX_ITEMS = 8, 1000  # stored items that split-half validation needs, and uses at most
@@ -308,7 +304,7 @@ def _evaluate_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMe
     measured = drawn if samples is None else kind.measures.compare(reference, samples)
     parts = Score(measured.distance, fitted.distance, worst=1.0)
     return SplitMetrics(
-        held_out_metrics(take_evenly(draws, MAX_MEASURED), stored, held_out),
+        held_out_metrics(draws[spaced_indices(len(draws), MAX_MEASURED)], stored, held_out),
         membership_auc(stored, held_out, draws),
         drawn.measures,
         fitted.measures,

@@ -10,12 +10,11 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as in typing
 if TYPE_CHECKING:  # every name of __all__: type checkers do not look at __getattr__ below
     from .codec import Batch, Codec, Conditioned, Format, Settings, Writer
-    from .comparison import Comparison, Measure, Part, Values
+    from .comparison import Comparison, KeptMeasure, KeyMeasure, Measure, Measures, Part, RecallMeasures, Values
     from .display import Display
     from .generator import Description, Generated, Generator
     from .hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
     from .kind import Kind
-    from .measures import KeptMeasure, KeyMeasure, Measures, RecallMeasures
     from .options import HopfieldOptions, InputError, KindDescription, Knob, NoOptions, option
     from .registry import kind_names, register_kind
 
@@ -55,11 +54,11 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("Batch", "Codec", "Conditioned", "Format", "Settings", "Writer"), "codec"),
     **dict.fromkeys(("Comparison", "Measure", "Part", "Values"), "comparison"),
+    **dict.fromkeys(("KeptMeasure", "KeyMeasure", "Measures", "RecallMeasures"), "comparison"),
     "Display": "display",
     **dict.fromkeys(("Description", "Generated", "Generator"), "generator"),
     **dict.fromkeys(("Coordinates", "HopfieldGenerator", "LinearEmbedding", "LinearObservation"), "hopfield"),
     "Kind": "kind",
-    **dict.fromkeys(("KeptMeasure", "KeyMeasure", "Measures", "RecallMeasures"), "measures"),
     **dict.fromkeys(("HopfieldOptions", "InputError", "KindDescription", "Knob", "NoOptions", "option"), "options"),
     **dict.fromkeys(("kind_names", "register_kind"), "registry"),
 }

@@ -73,19 +73,16 @@ class RangeControl(Control):
         if not low and not high:
             return ()
         if self.is_timed and high:
-            end = self._next_day(high)
+            try:
+                end = datetime.date.fromisoformat(high) + datetime.timedelta(days=1)
+            except (ValueError, OverflowError):
+                raise InputError(f"{self.label}: must be a day such as 2021-05-01; got {high!r}.") from None
             return (f"{low}<={self.name}<{end}" if low else f"{self.name}<{end}",)
         if low == high:
             return (f"{self.name}={low}",)
         if low and high:
             return (f"{low}<={self.name}<={high}",)
         return (f"{self.name}>={low}" if low else f"{self.name}<={high}",)
-
-    def _next_day(self, day: str) -> str:
-        try:
-            return str(datetime.date.fromisoformat(day) + datetime.timedelta(days=1))
-        except (ValueError, OverflowError):
-            raise InputError(f"{self.label}: must be a day such as 2021-05-01; got {day!r}.") from None
 
     def _text(self, value: Plain) -> str:
         written = "" if value is None else str(value).strip()
@@ -158,10 +155,8 @@ class RectangleControl(_AsStored):
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
         """TOP:BOTTOM,LEFT:RIGHT=ID."""
-        sides = [
-            _whole(self.label, side, choice[side]) for side in ("top", "bottom", "left", "right") if side in choice
-        ]
-        if len(sides) < 4:
+        sides = _integers(self.label, choice, ("top", "bottom", "left", "right"))
+        if sides is None:
             return ()
         top, bottom, left, right = sides
         return (f"{top}:{bottom},{left}:{right}={self.source(choice)}",)
@@ -186,8 +181,8 @@ class StretchControl(_AsStored):
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
         """FIRST:LAST=ID, with CHANNEL@ before it where one of several channels is chosen."""
-        ends = [_whole(self.label, end, choice[end]) for end in ("first", "last") if end in choice]
-        if len(ends) < 2:
+        ends = _integers(self.label, choice, ("first", "last"))
+        if ends is None:
             return ()
         channel = choice.get("channel")
         prefix = f"{channel}@" if channel and len(self.channels) > 1 else ""
@@ -228,10 +223,15 @@ def _index(choice: Choice, ids: Sequence[str]) -> int:
     return source if isinstance(source, int) and 0 <= source < len(ids) else 0
 
 
-def _whole(label: str, side: str, value: Plain) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        raise InputError(f"{label}: {side} must be a whole number; got {value!r}.")
-    return int(value)
+def _integers(label: str, choice: Choice, sides: Sequence[str]) -> list[int] | None:
+    """The numbers of these sides; None where not all of them are chosen."""
+    numbers = []
+    for side in filter(choice.__contains__, sides):
+        value = choice[side]
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+            raise InputError(f"{label}: {side} must be a whole number; got {value!r}.")
+        numbers.append(int(value))
+    return numbers if len(numbers) == len(sides) else None
 
 
 C = TypeVar("C", bound=Codec)
@@ -271,13 +271,14 @@ def laid_out(cards: list[Html], class_: str) -> Html:
     return join([shown, fold(f"{len(rest)} more", tag("div", *rest, class_=class_))]) if rest else shown
 
 
-def feature_gallery(new: Array, stored: Array, ids: tuple[str, ...], shown: GalleryItems) -> Html:
+def _feature_gallery(codec: Codec, shown: GalleryItems) -> Html:
     """Two rows of numbers for each item: the new one, and the stored one nearest to it."""
+    new, stored = codec.features(shown.items), codec.features(codec.stored)
     columns = range(min(new.shape[1], MAX_FEATURES))
     rows = []
     for i, k in enumerate(shown.nearest):
         first = join([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
-        for head, values, kind in ((first, new[i], "new"), (name(ids[k], 24), stored[k], "old")):
+        for head, values, kind in ((first, new[i], "new"), (name(codec.ids[k], 24), stored[k], "old")):
             rows.append(tag("tr", tag("td", head), *(tag("td", f"{values[j]:.4g}") for j in columns), class_=kind))
     head = tag("tr", tag("th", "novelty", scope="col"), *(tag("th", f"{j + 1}", scope="col") for j in columns))
     body = tag("table", tag("thead", head), tag("tbody", *rows), class_="cells")
@@ -285,15 +286,7 @@ def feature_gallery(new: Array, stored: Array, ids: tuple[str, ...], shown: Gall
     return join([about, wide(body, "new items beside stored items")])
 
 
-def _gallery(codec: Codec, shown: GalleryItems) -> Html:
-    return feature_gallery(codec.features(shown.items), codec.features(codec.stored), codec.ids, shown)
-
-
-def _controls(codec: Codec) -> tuple[Control, ...]:
-    return ()
-
-
-def _column_types(codec: Codec) -> tuple[tuple[str, str], ...]:
+def _nothing(codec: Codec) -> tuple[()]:
     return ()
 
 
@@ -313,7 +306,7 @@ class Display(Generic[C]):
     ()
     """
 
-    gallery: Callable[[C, GalleryItems], Html] = _gallery
+    gallery: Callable[[C, GalleryItems], Html] = _feature_gallery
     style: str = ""
-    controls: Callable[[C], tuple[Control, ...]] = _controls
-    column_types: Callable[[C], tuple[tuple[str, str], ...]] = _column_types
+    controls: Callable[[C], tuple[Control, ...]] = _nothing
+    column_types: Callable[[C], tuple[tuple[str, str], ...]] = _nothing

@@ -31,7 +31,6 @@ __all__ = [
     "listed",
     "option",
     "option_fields",
-    "saved_options",
 ]
 
 T = TypeVar("T")
@@ -133,16 +132,6 @@ def given_options(options: object) -> dict[str, object]:
     """Those options of a dataclass that are not at their default, by name."""
     usual = type(options)()
     return {name: value for name, value in vars(options).items() if value != getattr(usual, name)}
-
-
-def saved_options(options: object) -> dict[str, object]:
-    """Those of `given_options`; TypeError for a function, which no file can hold."""
-    values = given_options(options)
-    for name, value in values.items():
-        if callable(value):
-            rule = f"a synthesizer with {name}= cannot be saved: a file cannot hold a function"
-            raise TypeError(f"{rule}. Fit again where you need it, write new items, or leave {name} out.")
-    return values
 
 
 @dataclass(frozen=True)

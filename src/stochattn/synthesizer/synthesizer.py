@@ -29,7 +29,7 @@ from ..core.metrics import cosine_novelty
 from ..kinds.codec import Batch, Codec, Conditioned, Items, conditions_of, plain_conditions
 from ..kinds.generator import Adjustable, Description, Generator, HasLogDensity, HasRows
 from ..kinds.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
-from ..kinds.options import InputError, given_options, listed, option_fields, saved_options
+from ..kinds.options import InputError, given_options, listed, option_fields
 from ..kinds.registry import kind_for, kind_of, read_codec
 from ..kinds.summary import RunSummary, TrialRecord, checksum
 from . import drawing
@@ -89,16 +89,9 @@ class Fit:
             return self
         return self._of_codec.setdefault(codec, replace(self, codec=codec, resolved={}))
 
-    def with_weights(self, weights: Array) -> Fit:
-        """The fit with other weights (K,)."""
-        return self._adjust(replace(self, weights=weights, resolved={}))
-
-    def with_choice(self, requested: GeneratorChoice, trial: Trial | None = None) -> Fit:
-        """The fit of another generator, or with other options of it."""
-        return self._adjust(replace(self, requested=requested, trial=trial, resolved={}))
-
-    def _adjust(self, other: Fit) -> Fit:
-        """`other`, with the generator fitted here where it differs only in options that need no new fit."""
+    def change(self, **changes: Any) -> Fit:
+        """The fit with other weights, or of another generator; fitted where the generator here needs no new fit."""
+        other = replace(self, resolved={}, **changes)
         fitted = vars(self).get("generator")
         if not isinstance(fitted, Adjustable) or self.choice.name != other.choice.name:
             return other
@@ -330,13 +323,13 @@ class Synthesizer:
     def subset(self, selection: Any) -> Synthesizer:
         """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""
         weights = np.where(self._select(selection, "leaves"), self.weights, 0.0)
-        return replace(self, generator_fit=self.generator_fit.with_weights(weights))
+        return replace(self, generator_fit=self.generator_fit.change(weights=weights))
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
         ratio = check_positive("ratio", ratio, "It multiplies how often the selected items count.")
         ratios = np.where(self._select(selection, "selects"), ratio, 1.0)
-        return replace(self, generator_fit=self.generator_fit.with_weights(self.weights * ratios))
+        return replace(self, generator_fit=self.generator_fit.change(weights=self.weights * ratios))
 
     def _select(self, selection: Any, verb: str) -> Array:
         """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
@@ -360,11 +353,11 @@ class Synthesizer:
         fit, requested = self.generator_fit, choose_generator(self.kind, name, options)
         is_declined = fit.trial is None and fit.requested == choose_generator(self.kind, AUTO, {})  # by trial=False
         trial = None if is_declined else Trial.of(self.kind, self.codec, name, requested)
-        return replace(self, generator_fit=fit.with_choice(requested, trial))
+        return replace(self, generator_fit=fit.change(requested=requested, trial=trial))
 
     def with_choice(self, choice: GeneratorChoice) -> Synthesizer:
         """The same stored items under this generator with these options, without a trial."""
-        return replace(self, generator_fit=self.generator_fit.with_choice(choice))
+        return replace(self, generator_fit=self.generator_fit.change(requested=choice, trial=None))
 
     def with_resolved(self, options: Mapping[str, object]) -> Synthesizer:
         """The same choices, with values of options that a rule chose before, which are not searched again."""
@@ -431,13 +424,17 @@ class Synthesizer:
             require_file(f"path {os.fspath(path)!r}", path, lambda old: FILE_NAME in read_format(old), replace)
 
         check()
+        options = given_options(self.choice.options)
+        if functions := [name for name, value in options.items() if callable(value)]:
+            rule = f"a synthesizer with {functions[0]}= cannot be saved: a file cannot hold a function"
+            raise TypeError(f"{rule}. Fit again where you need it, write new items, or leave {functions[0]} out.")
         state = {
             "format": FORMAT,
             "version": __version__,
             "kind": self.kind.name,
             "codec": self.codec.state(),
             "generator": self.choice.name,
-            "options": saved_options(self.choice.options),
+            "options": options,
             "resolved": self.describe().resolved,
             "trial": None if self.trial is None else asdict(self.trial.record),
             "weights": self.weights,

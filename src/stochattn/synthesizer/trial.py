@@ -266,7 +266,7 @@ class Trial:
         """The best, or the default where it is bearable and within the standard error of a loss by accuracy."""
         is_better = max(best.losses) <= max(first.losses) - math.sqrt(0.5 / half.n_fitted)
         choice, items = first if first.least <= CONVINCING and not is_better else best, self.kind.items
-        new, old = (f"{result.choice.name}{_in_words(result.choice)}" for result in (choice, first))
+        new, old = (_describe_choice(result.choice) for result in (choice, first))
         warning = note = ""
         if not best.passed:
             failure = f"with {new}, which is used, {self._failure(choice)}"
@@ -342,7 +342,7 @@ def _attempt(half: _Half, choice: GeneratorChoice) -> _Result:
     return _Result(choice, attempt, losses, max(half.losses(measured, errors=1.0)), about)
 
 
-def _in_words(choice: GeneratorChoice) -> str:
+def _describe_choice(choice: GeneratorChoice) -> str:
     options = given_options(choice.options).items()
     words = (f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in options)
-    return f" ({', '.join(words)})" if options else ""
+    return f"{choice.name} ({', '.join(words)})" if options else choice.name

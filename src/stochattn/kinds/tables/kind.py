@@ -20,7 +20,7 @@ from ..._backend.state import Plain
 from ...core.memory import are_columns_memories
 from .. import lazy_pandas as pd
 from ..codec import ZARR, Format, Settings, Writer
-from ..comparison import columns_are_all_smooth, columns_are_smooth, rows_are_smooth
+from ..comparison import KeyMeasure, Measures, columns_are_all_smooth, columns_are_smooth, rows_are_smooth
 from ..delimited import COMMAS, PARQUET, TABS
 from ..delimited.cells import Style
 from ..delimited.formulas import without_apostrophes
@@ -29,7 +29,6 @@ from ..display import ChoiceControl, Control, Display, RangeControl
 from ..generator import Generator
 from ..hopfield import HopfieldGenerator, LinearEmbedding
 from ..kind import Kind
-from ..measures import KeyMeasure, Measures
 from ..native import FrameType, Native, pandas_frame
 from ..options import InputError
 from ..plain import Gaussian
