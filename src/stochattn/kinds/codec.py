@@ -174,8 +174,8 @@ class Range:
         return self.lt if self.le is None else self.le
 
     def __repr__(self) -> str:
-        given = (f"{name}={end!r}" for name, end in self.ends().items())
-        return f"Range({', '.join(given)})"
+        ends = (f"{name}={end!r}" for name, end in self.ends().items())
+        return f"Range({', '.join(ends)})"
 
     def ends(self) -> dict[str, Any]:
         """The ends that are given, by name."""

@@ -13,7 +13,7 @@ import datetime
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from .._backend.arrays import Array
@@ -42,8 +42,7 @@ class Control(ABC):
 
     def fixed(self) -> dict[str, Plain]:
         """What a page needs to draw it, as plain values that do not change."""
-        shown = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {"type": self.type, **{name: value for name, value in shown.items() if not callable(value)}}
+        return {"type": self.type, **{name: value for name, value in vars(self).items() if not callable(value)}}
 
     def current(self, choice: Choice) -> dict[str, Plain]:
         """What it shows while this is chosen."""
@@ -207,14 +206,14 @@ class StepsControl(Control):
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
         """SERIES@STEP=NUMBER for each."""
-        found = []
+        texts = []
         for series, steps in choice.items():
-            given = sorted((int(step), value) for step, value in steps.items()) if isinstance(steps, Mapping) else ()
-            for step, value in given:
+            numbers = steps.items() if isinstance(steps, Mapping) else ()
+            for step, value in sorted((int(step), value) for step, value in numbers):
                 if not isinstance(value, int | float) or not math.isfinite(value):
                     raise InputError(f"{series}, step {step}: must be a number; got {value!r}. Leave it out.")
-                found.append(f"{series}@{step}={float(value)!r}")
-        return tuple(found)
+                texts.append(f"{series}@{step}={float(value)!r}")
+        return tuple(texts)
 
 
 def _index(choice: Choice, ids: Sequence[str]) -> int:

@@ -194,8 +194,8 @@ def is_other_frame(data: object) -> bool:
     if package in ORDINARY or package not in sys.modules:
         return False
     narwhals = import_module("narwhals")
-    known = narwhals.from_native(data, pass_through=True)
-    return isinstance(known, narwhals.DataFrame | narwhals.LazyFrame)
+    frame = narwhals.from_native(data, pass_through=True)
+    return isinstance(frame, narwhals.DataFrame | narwhals.LazyFrame)
 
 
 def first_rows(data: object, n: int) -> pd.DataFrame | None:
@@ -218,8 +218,8 @@ def pandas_frame(data: object, name: str = "a table") -> tuple[pd.DataFrame, Fra
         return _plain(data)
     if not is_other_frame(data):
         rule = f"{name} must be a data frame of pandas, polars, pyarrow or another library that narwhals knows"
-        found = f"{type(data).__module__}.{type(data).__name__}".removeprefix("builtins.")
-        raise InputError(f"{rule}; got {found}. Pass a pandas.DataFrame.")
+        name_of_type = f"{type(data).__module__}.{type(data).__name__}".removeprefix("builtins.")
+        raise InputError(f"{rule}; got {name_of_type}. Pass a pandas.DataFrame.")
     narwhals = import_module("narwhals")
     frame = narwhals.from_native(data)
     if isinstance(frame, narwhals.LazyFrame):
@@ -250,9 +250,9 @@ def _plain(frame: pd.DataFrame) -> tuple[pd.DataFrame, FrameType | None]:
             plain[name] = _length_texts(cells, kind).set_axis(frame.index)
         else:
             plain[name] = cells.astype("object").map(str, na_action="ignore").astype("str")
-    known = {str(name): kinds.get(name, "Array") for name in frame if name in kinds or name in others}
+    dtypes = {str(name): kinds.get(name, "Array") for name in frame if name in kinds or name in others}
     schema = {str(name): dtype for name, dtype in frame.dtypes.items()}
-    return plain, FrameType("pandas", known, schema) if known else None
+    return plain, FrameType("pandas", dtypes, schema) if dtypes else None
 
 
 def _of_pandas(column: pd.Series) -> pd.Series:
@@ -264,7 +264,7 @@ def _of_pandas(column: pd.Series) -> pd.Series:
     nullable = {getattr(pyarrow, name.lower())(): pd.api.types.pandas_dtype(name) for name in names}
     nullable[pyarrow.bool_()] = pd.BooleanDtype()
     if pyarrow.types.is_nested(column.dtype.pyarrow_dtype):
-        raise _unhandled(str(column.name), column.dtype)
+        raise _refusal_of_type(str(column.name), column.dtype)
     cells = pyarrow.chunked_array(pyarrow.array(column.array))
     return cells.to_pandas(types_mapper=nullable.get).set_axis(column.index)
 
@@ -344,9 +344,9 @@ def _cells(column: Native, name: str) -> Array | pd.Series | pd.api.extensions.E
         return _length_texts(cells, kind)
     if kind == "String":
         return pd.Series([None if cell is None else str(cell) for cell in cells], dtype="str")
-    raise _unhandled(name, dtype)
+    raise _refusal_of_type(name, dtype)
 
 
-def _unhandled(name: str, dtype: Native) -> InputError:
+def _refusal_of_type(name: str, dtype: Native) -> InputError:
     rule = f"column {name!r} holds cells of type {dtype}, which are not handled"
     return InputError(f"{rule}. Turn them into numbers, texts or dates, or leave the column out.")

@@ -17,6 +17,12 @@ from .._backend.console import Progress, hide_warnings
 from .._backend.products import limit_to_one_thread
 from ..core.metrics import cosine_novelty, diversity
 from ..core.neighbors import nearest_distances, spaced_indices
+from ..evaluation.fidelity import (
+    Relabeling,
+    chance_explains_copies,
+    chance_explains_repeats,
+    compute_repeat_share,
+)
 from ..evaluation.inspection import (
     CHANCE,
     Mode,
@@ -25,12 +31,6 @@ from ..evaluation.inspection import (
     count_categories,
     count_modes,
     round_trip_loss,
-)
-from ..evaluation.relabeling import (
-    Relabeling,
-    chance_explains_copies,
-    chance_explains_repeats,
-    compute_repeat_share,
 )
 from ..evaluation.split_half import SplitHalfResult, count_features, count_splits, split_half_validation
 from ..kinds.codec import Codec, Items

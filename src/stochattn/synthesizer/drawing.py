@@ -31,7 +31,7 @@ N_TRIED, MIN_REDRAWN, MAX_REDRAWN = 256, 64, 8192
 COPIES = 2
 """Copies of new items in memory while blocks are joined."""
 Result = TypeVar("Result")
-DrawBlock: TypeAlias = "Callable[[Synthesizer, int, Block], Result]"
+DrawBlock: TypeAlias = "Callable[[Shared[Synthesizer], int, Block], Result]"
 
 
 class Block(NamedTuple):
@@ -67,14 +67,9 @@ def draw_blocks(
     size = synth.block_size
     numbers = range(-(-n // size)) if numbers is None else numbers
     blocks = (Block(b, b * size, min(size, n - b * size), n) for b in numbers)
-    with in_workers(partial(_draw_in_worker, draw, Shared(synth), seed), blocks, n_jobs) as results:
+    with in_workers(partial(draw, Shared(synth), seed), blocks, n_jobs) as results:
         for result in results:  # noqa: UP028  # `yield from` would close the results before the context does
             yield result
-
-
-def _draw_in_worker(draw: DrawBlock[Result], synth: Shared[Synthesizer], seed: int, block: Block) -> Result:
-    with limit_to_one_thread(LIBRARY):
-        return draw(synth.value, seed, block)
 
 
 def require_memory(blocks: Iterator[Items], n: int, name: str) -> Iterator[Items]:
@@ -98,20 +93,23 @@ def count_bytes(items: Items) -> int:
     return sum(map(sys.getsizeof, items)) if isinstance(items, list | tuple) else int(items.nbytes)
 
 
-def draw_items(synth: Synthesizer, seed: int, block: Block) -> Items:
+def draw_items(shared: Shared[Synthesizer], seed: int, block: Block) -> Items:
     """The items of a block."""
-    return _draw_without_copies(synth, seed, block)[0]
+    with limit_to_one_thread(LIBRARY):
+        return _draw_without_copies(shared.value, seed, block)[0]
 
 
-def draw_batch(synth: Synthesizer, seed: int, block: Block) -> Batch:
+def draw_batch(shared: Shared[Synthesizer], seed: int, block: Block) -> Batch:
     """The items of a block, with what is measured on each of them."""
-    items, generated = _draw_without_copies(synth, seed, block)
-    if generated.source is None:
-        return Batch(block.first, items, None, None, {}, None)
-    nearest, extra = synth.kind.measures.annotate(synth.codec, items, block.n_total)
-    rows = synth.rows(items) if generated.rows is None else generated.rows
-    novelty = cosine_novelty(rows, synth.stored_rows)
-    return Batch(block.first, items, nearest, novelty, extra, generated.source)
+    with limit_to_one_thread(LIBRARY):
+        synth = shared.value
+        items, generated = _draw_without_copies(synth, seed, block)
+        if generated.source is None:
+            return Batch(block.first, items, None, None, {}, None)
+        nearest, extra = synth.kind.measures.annotate(synth.codec, items, block.n_total)
+        rows = synth.rows(items) if generated.rows is None else generated.rows
+        novelty = cosine_novelty(rows, synth.stored_rows)
+        return Batch(block.first, items, nearest, novelty, extra, generated.source)
 
 
 def _draw_without_copies(synth: Synthesizer, seed: int, block: Block) -> tuple[Items, Generated]:

@@ -95,11 +95,11 @@ class Counts:
     columns: dict[str, list[Array]] = field(default_factory=dict)
     classes: Counter[str] = field(default_factory=Counter)
 
-    def join(self, other: Counts) -> None:
-        """Count the items of `other`, which follow these."""
-        for name, value in vars(other).items():
+    def join(self, following: Counts) -> None:
+        """Count further items, which follow these."""
+        for name, value in vars(following).items():
             if name == "columns":
-                for column, parts in other.columns.items():
+                for column, parts in following.columns.items():
                     self.columns.setdefault(column, []).extend(parts)
             else:
                 setattr(self, name, getattr(self, name) + value)

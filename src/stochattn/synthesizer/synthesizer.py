@@ -91,20 +91,20 @@ class Fit:
 
     def change(self, **changes: Any) -> Fit:
         """The fit with other weights, or of another generator; fitted where the generator here needs no new fit."""
-        other = replace(self, resolved={}, **changes)
+        changed = replace(self, resolved={}, **changes)
         fitted = vars(self).get("generator")
-        if not isinstance(fitted, Adjustable) or self.choice.name != other.choice.name:
-            return other
-        before, after = self.choice.options, other.choice.options
+        if not isinstance(fitted, Adjustable) or self.choice.name != changed.choice.name:
+            return changed
+        before, after = self.choice.options, changed.choice.options
         names = option_fields(type(after))
-        changed = {name for name in names if getattr(before, name) != getattr(after, name)}
-        if changed <= fitted.adjustable <= set(names):
+        differing = {name for name in names if getattr(before, name) != getattr(after, name)}
+        if differing <= fitted.adjustable <= set(names):
             with search_context(None):
                 options = {name: getattr(after, name) for name in fitted.adjustable}
-                adjusted = fitted.adjusted(other.weights, **options)
+                adjusted = fitted.adjusted(changed.weights, **options)
             if adjusted is not None:
-                vars(other)["generator"] = adjusted
-        return other
+                vars(changed)["generator"] = adjusted
+        return changed
 
 
 @dataclass(frozen=True, eq=False, repr=False)

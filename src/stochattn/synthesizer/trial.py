@@ -44,14 +44,19 @@ MAX_COPIES = 0.5  # share of copies among draws, beyond which they are meant to 
 FACTORS = (2.0, 4.0)  # by which the knob of the default is turned where it does not pass
 
 
-class _Measured(NamedTuple):
-    """New items, or stored ones in their place: the worst of two-sample tests and what chance gives, and the others."""
+class _Result(NamedTuple):
+    """What came of one choice: its losses by measure, and how the generator describes itself."""
 
-    accuracy: float
-    chance: float
-    near: float
-    key: float  # beyond what stored items have, in units of twice the slack; NaN where it is not known
-    n: int  # vectors that were told apart
+    choice: GeneratorChoice
+    attempt: Attempt
+    losses: tuple[float, float, float]
+    least: float  # the worst of the losses, of values that are a standard error better
+    about: Description | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is more like held-out items than like the worst ones, as far as the measures tell."""
+        return self.least <= PASSED
 
 
 class _Half:
@@ -111,54 +116,56 @@ class _Half:
         key = next((measure for measure in measures if measure.name == self.kind.measures.key.name), None)
         return math.nan if key is None else abs(key.value - (key.ideal or 0.0))
 
-    def draw(self, generator: Generator) -> Items:
+    def judge(self, choice: GeneratorChoice) -> _Result:
+        """Fit a generator on the fitted half, and judge what it draws by the other."""
+        kind, options, slack = self.kind, given_options(choice.options), self.kind.measures.key.slack
+        try:
+            generator = kind.fit_generator(choice.name, self.codec, np.ones(self.n_fitted), choice.options)
+            about = generator.describe()
+            items = self._draw(generator)
+            vectors = self._vectors(items)
+            accuracies = self._accuracies(items, vectors)
+            near = share_near(nearest_distances(vectors, self.vectors), self.to_fitted, self.near_share)
+            first = self.codec.take(items, np.arange(min(self.n_fitted, len(items))))  # as many as fitted
+            key = (self._from_ideal(first) - self.key) / (2 * slack)
+            chances = self.chance if max(accuracies) > (1 + PASSED) / 2 else (0.5, 0.5)  # only where it may matter
+        except ValueError as error:
+            return _Result(choice, Attempt(choice.name, options, failure=str(error)), (1.0, 1.0, 1.0), 1.0, None)
+        worst = max((0, 1), key=lambda i: (accuracies[i] - chances[i]) / max(1 - chances[i], 1e-9))
+        accuracy, chance, n = accuracies[worst], chances[worst], min(len(vectors), len(self.real))
+
+        def losses(errors: float) -> tuple[float, float, float]:
+            """Losses by the three measures, of values that are so many standard errors better."""
+            better = accuracy - errors * math.sqrt(accuracy * (1 - accuracy) / (2 * n))
+            fewer = near - errors * math.sqrt(max(near * (1 - near), 0.0) / n)
+            q = self.near_share
+            of_limit = errors / math.sqrt(q * len(self.real))  # of its logarithm: few held-out items are so near
+            by_accuracy = (better - chance) / (1 - chance) if chance < 1 else 0.0
+            by_near = (math.log(fewer / q) - of_limit) / math.log(1 / q) if fewer > q else 0.0
+            by_key = key - errors * self.key_error / (2 * slack) if errors and key > PASSED else key
+            values = by_accuracy, by_near, by_key if math.isfinite(by_key) else 0.0
+            return tuple(float(np.clip(value, 0.0, 1.0)) for value in values)  # type: ignore[return-value]
+
+        by_measure = losses(0.0)
+        attempt = Attempt(
+            choice.name,
+            options,
+            two_sample=accuracy,
+            two_sample_stored=chance,
+            near_copies=near,
+            key_measure=slack * 2 * key if math.isfinite(key) else None,
+            loss=max(by_measure),
+        )
+        return _Result(choice, attempt, by_measure, max(losses(1.0)), about)
+
+    def _draw(self, generator: Generator) -> Items:
         """New items of a generator that is fitted on the fitted half."""
-        drawn = generator.sample(max(self.n_fitted, MIN_DRAWS), np.random.default_rng(1))
-        items = self.codec.decode(drawn.values, drawn.source)
+        draws = generator.sample(max(self.n_fitted, MIN_DRAWS), np.random.default_rng(1))
+        items = self.codec.decode(draws.values, draws.source)
         copies = self.codec.exact_copies(items)  # which drawing replaces, unless stored items repeat as often
         if copies is None or not self.codec.share_repeated <= copies.mean() <= MAX_COPIES:
             return items
         return self.codec.take(items, np.flatnonzero(~copies))
-
-    def measure(self, items: Items) -> _Measured:
-        """New items against the held-out ones."""
-        vectors = self._vectors(items)
-        first = self.codec.take(items, np.arange(min(self.n_fitted, len(items))))  # as many as fitted
-        accuracies = self._accuracies(items, vectors)
-        chances = self.chance if max(accuracies) > (1 + PASSED) / 2 else (0.5, 0.5)  # only where it may matter
-        worst = max((0, 1), key=lambda i: (accuracies[i] - chances[i]) / max(1 - chances[i], 1e-9))
-        near = share_near(nearest_distances(vectors, self.vectors), self.to_fitted, self.near_share)
-        key = (self._from_ideal(first) - self.key) / (2 * self.kind.measures.key.slack)
-        return _Measured(accuracies[worst], chances[worst], near, key, min(len(vectors), len(self.real)))
-
-    def losses(self, measured: _Measured, errors: float = 0.0) -> tuple[float, float, float]:
-        """Losses by the three measures, of values that are so many standard errors better."""
-        accuracy, chance, near, key, n = measured
-        accuracy -= errors * math.sqrt(accuracy * (1 - accuracy) / (2 * n))
-        near -= errors * math.sqrt(max(near * (1 - near), 0.0) / n)
-        q = self.near_share
-        of_limit = errors / math.sqrt(q * len(self.real))  # of its logarithm: few held-out items are so near
-        by_near = (math.log(near / q) - of_limit) / math.log(1 / q) if near > q else 0.0
-        by_accuracy = (accuracy - chance) / (1 - chance) if chance < 1 else 0.0
-        if errors and key > PASSED:
-            key -= errors * self.key_error / (2 * self.kind.measures.key.slack)
-        losses = by_accuracy, by_near, key if math.isfinite(key) else 0.0
-        return tuple(float(np.clip(loss, 0.0, 1.0)) for loss in losses)  # type: ignore[return-value]
-
-
-class _Result(NamedTuple):
-    """What came of one choice: its losses by measure, and how the generator describes itself."""
-
-    choice: GeneratorChoice
-    attempt: Attempt
-    losses: tuple[float, float, float]
-    least: float  # the worst of the losses, of values that are a standard error better
-    about: Description | None
-
-    @property
-    def passed(self) -> bool:
-        """Whether it is more like held-out items than like the worst ones, as far as the measures tell."""
-        return self.least <= PASSED
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +216,7 @@ class Trial:
         untried = f"no generator was tried on held-out {kind.items}, as half of the stored ones cannot be fitted alone."
         try:
             half = _Half(kind, codec)
-            first = _attempt(half, self.default)
+            first = half.judge(self.default)
         except ValueError:  # whose reason is about a half, which the user does not know
             return self._record(self.default, note=untried)
         if first.about is None or first.passed:
@@ -218,14 +225,14 @@ class Trial:
         for choice in self._candidates(first):
             if any(result.passed for result in results):
                 break
-            results.append(_attempt(half, choice))
+            results.append(half.judge(choice))
         best = min(results, key=lambda result: (not result.passed, max(result.losses)))
         if best.passed or (best.least <= CONVINCING and not first.about.doubt):
             return self._record_best(half, first, best, results)
         warning = self._warning(first.about.doubt or self._failure(best))
         if not kind.last_resort:
             return self._record(best.choice, results, warning=warning)
-        results.append(_attempt(half, self._last_resort))
+        results.append(half.judge(self._last_resort))
         return self._record(self._last_resort, results, warning=warning)
 
     def _candidates(self, first: _Result) -> Iterator[GeneratorChoice]:
@@ -318,28 +325,6 @@ def turn_knob(
     new = turned if knob.place is None else tuple(places)
     resolved = {key: x for key, x in about.resolved.items() if key in vars(choice.options) and key != "scale_rule"}
     return replace(choice, options=replace(choice.options, **{**resolved, name: new}))
-
-
-def _attempt(half: _Half, choice: GeneratorChoice) -> _Result:
-    """Fit the fitted half, and judge what is drawn by the other."""
-    options = given_options(choice.options)
-    try:
-        generator = half.kind.fit_generator(choice.name, half.codec, np.ones(half.n_fitted), choice.options)
-        about = generator.describe()
-        measured = half.measure(half.draw(generator))
-    except ValueError as error:
-        return _Result(choice, Attempt(choice.name, options, failure=str(error)), (1.0, 1.0, 1.0), 1.0, None)
-    losses, key = half.losses(measured), half.kind.measures.key.slack * 2 * measured.key
-    attempt = Attempt(
-        choice.name,
-        options,
-        two_sample=measured.accuracy,
-        two_sample_stored=measured.chance,
-        near_copies=measured.near,
-        key_measure=key if math.isfinite(key) else None,
-        loss=max(losses),
-    )
-    return _Result(choice, attempt, losses, max(half.losses(measured, errors=1.0)), about)
 
 
 def _describe_choice(choice: GeneratorChoice) -> str:
