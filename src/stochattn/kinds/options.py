@@ -15,23 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from .._backend.checks import InputError, check_beta, check_choice, check_positive
-
-__all__ = [
-    "AUTO",
-    "NORMS",
-    "HopfieldOptions",
-    "InputError",
-    "KindDescription",
-    "Knob",
-    "NoOptions",
-    "OptionHelp",
-    "given_options",
-    "knob_of",
-    "listed",
-    "option",
-    "option_fields",
-]
+from .._backend.checks import InputError as InputError
+from .._backend.checks import check_beta, check_choice, check_positive
 
 T = TypeVar("T")
 NORMS = ("restored", "paper", "whole")

@@ -45,14 +45,6 @@ def parts_in(path: Path) -> list[Path]:
     return sorted(order, key=lambda entry: order[entry]) if are_parts else []
 
 
-def read_codec(kind: AnyKind, path: Path, options: object, recognized: bool) -> Codec:
-    """The codec of a file, a folder or a folder of parts; recognized: whether the user did not name the kind."""
-    if parts := parts_in(path):
-        return kind.read_files(parts, options)  # type: ignore[no-any-return]  # the codec of any kind
-    codec: Codec = kind.read_recognized(path, options) if recognized else kind.read(path, options)
-    return codec
-
-
 def read_new(kind: AnyKind, codec: Codec, path: Path) -> Items:
     """The new items of a file or folder that a writer wrote, or of all parts of a folder, in their order."""
     parts = parts_in(path)

@@ -10,26 +10,21 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from .._backend.arrays import Array, free_memory, gigabytes
+from .._backend.arrays import Array
 from .._backend.parallel import Shared, effective_jobs, in_workers, jobs_for_searches
 from .._backend.products import limit_to_one_thread
 from .._backend.random import Purpose, generator
 from ..core.metrics import cosine_novelty
 from ..kinds.codec import Batch, Items
 from ..kinds.generator import LIBRARY, Generated
-from ..kinds.options import InputError
 
 if TYPE_CHECKING:
     from .synthesizer import Synthesizer
 
 BLOCK, BLOCK_NUMBERS = 4096, 2**23
 """Items drawn at a time, and the most numbers in them. Results depend on both."""
-N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
-"""Attempts by which shares of classes are predicted, where items say their own class, and the fewest draws."""
-N_TRIED, MIN_REDRAWN, MAX_REDRAWN = 256, 64, 8192
-"""Draws by which the share of copies is estimated, and the fewest and the most that replace the copies of a block."""
-COPIES = 2
-"""Copies of new items in memory while blocks are joined."""
+MIN_REDRAWN, MAX_REDRAWN = 64, 8192
+"""The fewest and the most draws that replace the copies of a block."""
 Result = TypeVar("Result")
 DrawBlock: TypeAlias = "Callable[[Shared[Synthesizer], int, Block], Result]"
 
@@ -70,20 +65,6 @@ def draw_blocks(
     with in_workers(partial(draw, Shared(synth), seed), blocks, n_jobs) as results:
         for result in results:  # noqa: UP028  # `yield from` would close the results before the context does
             yield result
-
-
-def require_memory(blocks: Iterator[Items], n: int, name: str) -> Iterator[Items]:
-    """The blocks of n items; InputError after the first of several if all of them do not fit into memory.
-
-    name: what the items are called
-    """
-    for number, items in enumerate(blocks):
-        if number == 0 and len(items) < n:
-            needed, free = COPIES * n * count_bytes(items) // len(items), free_memory()
-            if free is not None and needed > free:
-                room = f"{gigabytes(needed)} of memory, and {gigabytes(free)} are free"
-                raise InputError(f"n={n:,} new {name} take {room}. Draw fewer, or `write` them to a file in blocks.")
-        yield items
 
 
 def count_bytes(items: Items) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._backend.arrays import Array
+from .._backend.arrays import Array, free_memory, gigabytes
 from .._backend.checks import check_boolean, check_count, check_path, check_positive
 from .._backend.files import require_file
 from .._backend.parallel import check_jobs
@@ -30,7 +30,7 @@ from ..kinds.codec import Batch, Codec, Conditioned, Items, conditions_of, plain
 from ..kinds.generator import Adjustable, Description, Generator, HasLogDensity, HasRows
 from ..kinds.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
 from ..kinds.options import InputError, given_options, listed, option_fields
-from ..kinds.registry import kind_for, kind_of, read_codec
+from ..kinds.registry import kind_for, kind_of, parts_in
 from ..kinds.summary import RunSummary, TrialRecord, checksum
 from . import drawing
 from .drawing import search_context
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from ..evaluation.split_half import SplitHalfResult
 
 
+N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
+"""Attempts by which shares of classes are predicted, where items say their own class, and the fewest draws."""
+N_TRIED = 256  # draws by which the share of copies is estimated
+COPIES = 2  # of new items in memory while blocks are joined
 MIN_STORED = 8  # below which a note says that they are hardly enough
 FILE_NAME = "stochattn synthesizer"
 FORMAT = f"{FILE_NAME} 2"
@@ -222,8 +226,16 @@ class Synthesizer:
 
     def sample_items(self, n: int, seed: int, n_jobs: int | None = None) -> Items:
         """n new items, as the codec holds them."""
-        blocks = drawing.draw_blocks(drawing.draw_items, self, seed, n, n_jobs)
-        return self.codec.join(list(drawing.require_memory(blocks, n, self.kind.items)))
+        blocks: list[Items] = []
+        for items in drawing.draw_blocks(drawing.draw_items, self, seed, n, n_jobs):
+            if not blocks and len(items) < n:
+                needed, free = COPIES * n * drawing.count_bytes(items) // len(items), free_memory()
+                if free is not None and needed > free:
+                    room = f"{gigabytes(needed)} of memory, and {gigabytes(free)} are free"
+                    rule = f"n={n:,} new {self.kind.items} take {room}"
+                    raise InputError(f"{rule}. Draw fewer, or `write` them to a file in blocks.")
+            blocks.append(items)
+        return self.codec.join(blocks)
 
     def batches(self, n: int, seed: int, n_jobs: int | None = None, blocks: range | None = None) -> Iterator[Batch]:
         """n new items in blocks, all or those with these numbers, with what is measured on each of them."""
@@ -240,7 +252,7 @@ class Synthesizer:
     @cached_property
     def redraws_copies(self) -> bool:
         """Whether draws copy stored items more often than these repeat each other, and most draws are no copies."""
-        _, _, is_copy = drawing.draw_and_decode(self, drawing.N_TRIED, generator(0, Purpose.RULE))
+        _, _, is_copy = drawing.draw_and_decode(self, N_TRIED, generator(0, Purpose.RULE))
         return bool(self.codec.share_repeated <= np.asarray(is_copy).mean() <= MAX_COPIES)
 
     def rows(self, items: Items) -> Array:
@@ -274,8 +286,8 @@ class Synthesizer:
         if labels is None:
             return {}
         if self.kind.measures.items_have_labels:
-            n = round(drawing.N_CLASS_DRAWS * getattr(fitted, "acceptance", 1.0))
-            generated = fitted.sample(max(n, drawing.MIN_CLASS_DRAWS), generator(0, Purpose.RULE))
+            n = round(N_CLASS_DRAWS * getattr(fitted, "acceptance", 1.0))
+            generated = fitted.sample(max(n, MIN_CLASS_DRAWS), generator(0, Purpose.RULE))
             items = self.decoder.decode(generated.values, generated.source)
             classes = self.kind.measures.labels_of(self.codec, items, generated.source)
             shares = np.full(len(classes), 1 / len(classes))
@@ -504,7 +516,11 @@ def fit_kind(
     choice = choose_generator(data_kind, generator, options)
     origin: dict[str, Any] = {}
     if isinstance(source, str | os.PathLike):
-        codec = read_codec(data_kind, Path(source), reading, recognized)
+        path = Path(source)
+        if parts := parts_in(path):
+            codec = data_kind.read_files(parts, reading)
+        else:
+            codec = data_kind.read_recognized(path, reading) if recognized else data_kind.read(path, reading)
         origin = {"source": os.fspath(source), "source_sha256": checksum(source)}
     else:
         codec = data_kind.codec_of(source, reading)
