@@ -392,10 +392,6 @@ def _compare_relations(stored: Array, new: Array, part_of: Array) -> float:
     return float((of_stored - of_new).sum())
 
 
-def _compare_correlations(stored: Array, new: Array, part_of: Array) -> float:
-    return float(np.abs(correlations(stored) - correlations(new)).mean())
-
-
 def _compare_nearness(stored: Array, new: Array, part_of: Array) -> float:
     """How near new items are to stored items, relative to the distance between stored items."""
     typical = float(np.median(nearest_distances(stored)))
@@ -407,7 +403,7 @@ DIFFERENCES: dict[str, Callable[[Array, Array, Array], float]] = {
     PARTS: _compare_parts,
     TAILS: _compare_tails,
     RELATIONS: _compare_relations,
-    CORRELATIONS: _compare_correlations,
+    CORRELATIONS: lambda stored, new, part_of: float(np.abs(correlations(stored) - correlations(new)).mean()),
     NEARNESS: _compare_nearness,
 }
 """How much new vectors (n, p) differ from stored ones (K, p), given the part of each feature (p,)."""

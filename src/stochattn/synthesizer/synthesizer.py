@@ -542,8 +542,10 @@ def load(path: FilePath) -> Synthesizer:
     state: dict[str, Any] = load_format(check_path("path", path), FORMAT, *how)
     kind = kind_of(state["kind"])
     choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
-    codec, record = kind.codec_from_state(state["codec"]), state.get("trial")
-    trial = None if record is None else Trial(kind, codec, choice, TrialRecord.from_plain(record))
+    codec, trial = kind.codec_from_state(state["codec"]), None
+    if state.get("trial") is not None:
+        trial = Trial(kind, codec, choice)
+        vars(trial)["record"] = TrialRecord.from_plain(state["trial"])
     fit = Fit(kind, codec, choice, state["weights"], trial, state.get("resolved", {}))
     source = {name: state[name] for name in ("source", "source_sha256") if name in state}
     return Synthesizer(fit, conditions_of(state["conditions"]), **source)

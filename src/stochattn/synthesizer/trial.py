@@ -174,13 +174,11 @@ class Trial:
 
     All synthesizers of the same items share it. It is the same for any seed, number of workers, condition and weight,
     and may differ where the items come in another order, which decides the halves.
-    earlier: the record of a trial that was made before
     """
 
     kind: AnyKind
     codec: Codec
     default: GeneratorChoice
-    earlier: TrialRecord | None = None
 
     @classmethod
     def of(cls, kind: AnyKind, codec: Codec, name: str, choice: GeneratorChoice) -> Trial | None:
@@ -190,13 +188,11 @@ class Trial:
     @property
     def is_done(self) -> bool:
         """Whether the choice is made, so that asking for it takes no time."""
-        return self.earlier is not None or "record" in vars(self)
+        return "record" in vars(self)
 
     @cached_property
     def record(self) -> TrialRecord:
-        """What was tried, and what is chosen."""
-        if self.earlier is not None:
-            return self.earlier
+        """What was tried, and what is chosen; `load` sets it where the trial was made before."""
         with limit_to_one_thread(LIBRARY), hide_warnings(), np.errstate(all="ignore"):
             return self._run()
 

@@ -168,7 +168,7 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
             return fit_time_windows(signals, np.asarray(weights), codec.classes, dict(vars(options)))
         if name == "rescaled":
             conditional = SignalDeformations.fit(signals, np.asarray(weights), codec.classes)
-            return Rescaled.fit(signals, np.asarray(weights), self.items, conditional)
+            return Rescaled(signals, np.asarray(weights), self.items, conditional)
         return super().fit_generator(name, codec, weights, options)
 
     def parse_condition(self, codec: SignalCodec, texts: Sequence[str]) -> Mapping[object, object]:
