@@ -57,13 +57,6 @@ class Relations(NamedTuple):
     stored: tuple[float, ...]
 
 
-class LabeledItems(NamedTuple):
-    """Items, and the class of each item if there are classes."""
-
-    items: Items
-    labels: Array | None
-
-
 class Fidelity(NamedTuple):
     """Scores by name, and the relations between parts."""
 
@@ -74,9 +67,9 @@ class Fidelity(NamedTuple):
 def measure_fidelity(
     kind: AnyKind,
     codec: Codec,
-    new: LabeledItems,
-    stored: LabeledItems,
-    held_out: LabeledItems,
+    items: Sequence[Items],
+    vectors: Sequence[Array],
+    labels: Sequence[Array | None],
     parts: Score,
     rng: np.random.Generator,
     *,
@@ -85,18 +78,19 @@ def measure_fidelity(
 ) -> Fidelity:
     """Score new items, made from the stored ones, against held-out items; `parts` is the mean distance of parts.
 
+    items, vectors, labels: of new, stored and held-out items: the items, their comparable vectors, and their classes
     part_names: parts in the order of `Fidelity.relations`; the codec of few items may lack parts that do not vary
     classify:   whether to train classifiers too, which takes longer than everything else
     """
-    item_sets = (new, stored, held_out)
-    drawn, fitted, real = (kind.measures.comparable(codec, items) for items, _ in item_sets)
+    drawn, fitted, real = vectors
     scores = {PARTS: parts, TAILS: score_tails(drawn, fitted, real)}
     if classify:
         scores[TWO_SAMPLE] = Score(two_sample_accuracy(real, drawn), two_sample_accuracy(real, fitted), worst=1.0)
-    if classify and new.labels is not None and stored.labels is not None and held_out.labels is not None:
-        x_new, x_stored, x_held_out = (select_predictors(kind, codec, items) for items, _ in item_sets)
-        held_out_class = (x_held_out, held_out.labels)
-        scores |= score_classes((x_new, new.labels), (x_stored, stored.labels), held_out_class, rng)
+    classes = [of_set for of_set in labels if of_set is not None]
+    if classify and len(classes) == len(items):
+        predictors = (select_predictors(kind, codec, of_set) for of_set in items)
+        new, stored, held_out = zip(predictors, classes, strict=True)
+        scores |= score_classes(new, stored, held_out, rng)
     names, part_of = kind.measures.parts(codec)
     by_name = [dict(zip(names, shares, strict=True)) for shares in measure_relations(drawn, fitted, real, part_of)]
     aligned = (tuple(shares.get(name, math.nan) for name in part_names) for shares in by_name)

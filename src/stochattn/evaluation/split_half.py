@@ -26,7 +26,7 @@ from ..kinds.comparison import Measure, nearest_neighbour_accuracy, share_below,
 from ..kinds.generator import LIBRARY, HasRows
 from ..kinds.options import option_fields
 from ..synthesizer.synthesizer import Synthesizer
-from .fidelity import Fidelity, LabeledItems, Score, measure_fidelity
+from .fidelity import Fidelity, Score, measure_fidelity
 
 
 class HeldOutMetrics(NamedTuple):
@@ -294,12 +294,11 @@ def _evaluate_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMe
     draws, stored, held_out = (kind.measures.comparable(half.codec, items) for items in (new, inside, outside))
     reference, compared = codec.refit(outside), codec.take(new, spaced_indices(n_draws, MAX_COMPARED))
     inside_labels, outside_labels = (None if labels is None else np.array(labels)[indices] for indices in split)
-    if samples is None:
-        labeled_new = LabeledItems(new, _find_labels(half, new, sample.source, inside_labels))
-    elif task.sample_labels is not None and labels is not None:
-        labeled_new = LabeledItems(samples, task.sample_labels)
-    else:
-        labeled_new = LabeledItems(samples, _find_labels(half, samples, None, inside_labels))
+    judged, vectors, new_labels = new, draws, task.sample_labels
+    if samples is not None:
+        judged, vectors = samples, kind.measures.comparable(half.codec, samples)
+    if samples is None or new_labels is None or labels is None:
+        new_labels = _find_labels(half, judged, sample.source if samples is None else None, inside_labels)
     drawn, fitted = (kind.measures.compare(reference, items) for items in (compared, inside))
     measured = drawn if samples is None else kind.measures.compare(reference, samples)
     parts = Score(measured.distance, fitted.distance, worst=1.0)
@@ -311,9 +310,9 @@ def _evaluate_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMe
         measure_fidelity(
             kind,
             half.codec,
-            labeled_new,
-            LabeledItems(inside, inside_labels),
-            LabeledItems(outside, outside_labels),
+            (judged, inside, outside),
+            (vectors, stored, held_out),
+            (new_labels, inside_labels, outside_labels),
             parts,
             rng,
             part_names=kind.measures.parts(codec)[0],
