@@ -12,7 +12,7 @@ import pytest
 from stochattn.cli.options import KindOptions
 from stochattn.kinds import Batch, Codec, Display, Format, Generated, InputError, KeyMeasure, Kind, Measures, Settings
 from stochattn.kinds.comparison import Comparison, Part, compare_features, correlations
-from stochattn.kinds.display import GalleryItems, card_heading, laid_out, stored_name
+from stochattn.kinds.display import GalleryItems, card_heading, lay_out, stored_name
 from stochattn.kinds.hopfield import Coordinates
 from stochattn.kinds.options import HopfieldOptions, NoOptions, given_options, listed, option, option_fields
 from stochattn.kinds.registry import kind_names, kind_of
@@ -267,8 +267,8 @@ def test_six_cards_are_open_and_the_others_folded():
     cards = [card_heading(GalleryItems(None, [i], [0], [0.0], {}), 0, stored_name(("a",), None, 0)) for i in range(8)]
     first, rest = "".join(cards[:6]), "".join(cards[6:])
     more = f'<details><summary>2 more</summary><div class="items">{rest}</div></details>'
-    assert laid_out(cards, "items") == f'<div class="items">{first}</div>{more}'
-    assert laid_out(cards[:6], "items") == f'<div class="items">{first}</div>'
+    assert lay_out(cards, "items") == f'<div class="items">{first}</div>{more}'
+    assert lay_out(cards[:6], "items") == f'<div class="items">{first}</div>'
 
 
 def test_the_gallery_of_vectors_is_a_table_of_new_above_stored():

@@ -263,7 +263,7 @@ def stored_name(ids: tuple[str, ...], labels: tuple[str, ...] | None, k: int) ->
     return of_item if labels is None else join([of_item, " (", name(labels[k], 30), ")"])
 
 
-def laid_out(cards: list[Html], class_: str) -> Html:
+def lay_out(cards: list[Html], class_: str) -> Html:
     """The first cards, and the others folded: on a phone they stand one below the other."""
     first, rest = cards[:MAX_OPEN], cards[MAX_OPEN:]
     shown = tag("div", *first, class_=class_)

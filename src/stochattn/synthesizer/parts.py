@@ -251,13 +251,12 @@ def _submit(
 
 def write_part(synth: Synthesizer, part: PartFile, format: Format, settings: Settings) -> Counts:
     """Write a part, which gets its name when it is complete; chunks of an array get theirs one by one."""
+    batches = synth.batches(part.n, part.seed, blocks=part.blocks)
     if format.in_chunks:
-        batches = synth.batches(part.n, part.seed, blocks=part.blocks)
         return write_items(synth, batches, part.path.parent, format, settings)
     unfinished = part.path.with_name(f".{part.path.name}.{uuid4().hex}")
     try:
         with unfinished.open("wb") as stream:
-            batches = synth.batches(part.n, part.seed, blocks=part.blocks)
             counts = write_items(synth, batches, stream, format, settings)
         os.replace(unfinished, part.path)
     except BaseException:

@@ -31,7 +31,7 @@ from .. import (
     Writer,
 )
 from ..codec import ZARR, index_of
-from ..display import Control, GalleryItems, StretchControl, card_heading, laid_out, stored_name
+from ..display import Control, GalleryItems, StretchControl, card_heading, lay_out, stored_name
 from ..generator import Generator
 from ..plain import Rescaled
 from .codec import SignalCodec
@@ -70,7 +70,7 @@ def signal_gallery(codec: SignalCodec, shown: GalleryItems) -> Html:
     keys = tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. "
     more = len(codec.channels) - MAX_CHANNELS
     about = f"The first {MAX_CHANNELS} channels of {len(codec.channels)}." if more > 0 else ""
-    return join([tag("p", *keys, about, class_="note"), laid_out(cards, "items signals")])
+    return join([tag("p", *keys, about, class_="note"), lay_out(cards, "items signals")])
 
 
 def _lines(old: Array, new: Array, channel: str) -> Html:
