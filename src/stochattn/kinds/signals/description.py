@@ -89,7 +89,7 @@ class SignalDeformationOptions:
 
 def _begins_with_numbers(path: Path) -> bool:
     """Whether the first line of a .tsv file holds numbers, as many as a signal has points and a class."""
-    from ..comparison import MIN_POINTS as MIN_UCR_POINTS
+    from ..smoothing import MIN_POINTS as MIN_UCR_POINTS
 
     try:
         with path.open("rb") as stream:

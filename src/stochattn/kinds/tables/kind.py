@@ -20,7 +20,7 @@ from ..._backend.state import Plain
 from ...core.memory import are_columns_memories
 from .. import lazy_pandas as pd
 from ..codec import ZARR, Format, Settings, Writer
-from ..comparison import KeyMeasure, Measures, columns_are_all_smooth, columns_are_smooth, rows_are_smooth
+from ..comparison import KeyMeasure, Measures
 from ..delimited import COMMAS, PARQUET, TABS
 from ..delimited.cells import Style
 from ..delimited.formulas import without_apostrophes
@@ -32,6 +32,7 @@ from ..kind import Kind
 from ..native import FrameType, Native, pandas_frame
 from ..options import InputError
 from ..plain import Gaussian
+from ..smoothing import columns_are_all_smooth, columns_are_smooth, rows_are_smooth
 from .codec import TableCodec, read_with_options
 from .columns.cells import Cells
 from .columns.columns import Column, Levels, Source, Value
