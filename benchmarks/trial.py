@@ -23,8 +23,7 @@ import numpy as np
 import stochattn as sa
 from stochattn.core.neighbors import nearest_distances
 from stochattn.evaluation.split_half import membership_auc
-from stochattn.kinds.comparison import two_sample_accuracy
-from stochattn.kinds.near_copies import share_near
+from stochattn.kinds.comparison import share_near, two_sample_accuracy
 from stochattn.kinds.summary import Attempt, TrialRecord
 from stochattn.synthesizer.trial import MAX_ITEMS, MIN_DRAWS, NEAREST
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # every name of __all__: type checkers do not look at __getat
     from . import samplers as samplers
     from .core import bounds, conditioning, energy, metrics, neighbors, temperature
     from .core.memory import MemoryBank
-    from .kinds.controls import Range
+    from .kinds.codec import Range
     from .kinds.registry import register_kind
     from .model import StochasticAttention, sample
     from .nn.ranks import ShardedMemory
@@ -60,7 +60,7 @@ _MODULES = {
 }
 _HOMES = {
     **{"MemoryBank": ".core.memory", "Draws": ".samplers.draws", "register_kind": ".kinds.registry"},
-    "Range": ".kinds.controls",
+    "Range": ".kinds.codec",
     "ShardedMemory": ".nn.ranks",
     **dict.fromkeys(("StochasticAttention", "sample"), ".model"),
     **dict.fromkeys(("Paths", "register_sampler", "run", "sequential"), ".samplers"),

@@ -79,8 +79,11 @@ class StochasticAttention:
         temperature = choose(bank, beta, novelty, equal_weights=equal_weights)
         if equal_weights:
             bank = conditioning.equalize(bank, temperature.beta)
-        elif bank.beta is None:
-            _warn_if_norms_dominate(bank, temperature.beta)
+        elif bank.beta is None:  # unequal norms let exp(beta ‖m_k‖²/2) give all the weight to the longest memory
+            log_r = to_numpy(bank.active.log_r).astype(np.float64)
+            log_weights = to_numpy(energy.mixture_log_weights(bank.active, temperature.beta)).astype(np.float64)
+            asked = perplexity(log_r - np.logaddexp.reduce(log_r))
+            warn_if_few(perplexity(log_weights), asked, len(log_r))
         self.__dict__.update(bank=bank, temperature=temperature, sampler=sampler)
         self.__dict__.update(_equal_weights=equal_weights, _coordinates=None, _conditioned=False)
 
@@ -127,9 +130,8 @@ class StochasticAttention:
         self, n: int, rng: SeedLike, progress: bool | None, n_jobs: int | None, first_chain: int = 0
     ) -> Array:
         options: dict[str, Any] = {"n_steps": CHAIN_STEPS, "keep": [CHAIN_STEPS], "start": "equilibrium"}
-        options |= {"n_jobs": n_jobs}
         with hide_warnings("interrupted"):
-            draws = self.run(n_chains=n, rng=rng, first_chain=first_chain, progress=progress, **options)
+            draws = self.run(n_chains=n, rng=rng, first_chain=first_chain, progress=progress, n_jobs=n_jobs, **options)
         if not draws.settings.complete:  # there is nothing to return yet
             raise KeyboardInterrupt
         return draws.pooled()
@@ -267,19 +269,11 @@ def sample(
     )
 
 
-def _warn_if_norms_dominate(bank: MemoryBank, beta: float) -> None:
-    """Unequal norms let exp(beta ‖m_k‖²/2) give all the weight to the longest memory: warn."""
-    log_r = to_numpy(bank.active.log_r).astype(np.float64)
-    asked = perplexity(log_r - np.logaddexp.reduce(log_r))
-    effective = perplexity(to_numpy(energy.mixture_log_weights(bank.active, beta)).astype(np.float64))
-    warn_if_few(effective, asked, len(log_r), 4)
-
-
-def warn_if_few(effective: float, asked: float, n_kept: int, stacklevel: int = 3) -> None:
+def warn_if_few(effective: float, asked: float, n_kept: int) -> None:
     """Warn if norms leave less than half of the memories that multiplicities ask for, both as perplexities."""
     if effective < asked / 2:
         n = max(round(effective), 1)
         few = f"with these norms about {n} of {n_kept} memories {'has' if n == 1 else 'have'} nearly all the weight"
         remedy = "Pass equal_weights=True, or rows of one length: MemoryBank(X).normalized()."
         message = f"p_beta weights memories by exp(beta ‖m_k‖²/2): {few}. {remedy}"
-        warnings.warn(message, UserWarning, stacklevel=stacklevel)
+        warnings.warn(message, UserWarning, stacklevel=3)

@@ -31,8 +31,7 @@ from stochattn.kinds.kind import GeneratorChoice
 from stochattn.kinds.options import HopfieldOptions
 from stochattn.kinds.tables.generator import neighborhoods
 from stochattn.samplers import SAMPLERS, draw, exact
-from stochattn.synthesizer.fitting import Fit
-from stochattn.synthesizer.synthesizer import Synthesizer
+from stochattn.synthesizer.synthesizer import Fit, Synthesizer
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from stochattn.explorer.panel import asset
 from stochattn.explorer.plots import MapPlot
 from stochattn.explorer.session import Session, change_page
 from stochattn.explorer.state import Explorer, ItemMap, PageSettings
-from stochattn.kinds.controls import (
+from stochattn.kinds.display import (
     ChoiceControl,
     LettersControl,
     RangeControl,

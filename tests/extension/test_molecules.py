@@ -41,7 +41,7 @@ def test_options_of_the_generator_reach_it(path):
 
 
 def test_items_in_tuples_are_saved_written_read_and_measured(path, tmp_path, monkeypatch):
-    monkeypatch.setattr("stochattn.synthesizer.synthesizer.BLOCK", 7)
+    monkeypatch.setattr("stochattn.synthesizer.drawing.BLOCK", 7)
     synth = sa.fit(path)
     new = synth.sample(20, rng=1)  # three blocks
     assert isinstance(new, tuple)

@@ -12,12 +12,13 @@ import pytest
 from stochattn.cli.options import KindOptions
 from stochattn.kinds import Batch, Codec, Display, Format, Generated, InputError, KeyMeasure, Kind, Measures, Settings
 from stochattn.kinds.comparison import Comparison, Part, compare_features, correlations
-from stochattn.kinds.gallery import GalleryItems, card_heading, laid_out, stored_name
+from stochattn.kinds.display import GalleryItems, card_heading, lay_out, stored_name
 from stochattn.kinds.hopfield import Coordinates
 from stochattn.kinds.options import HopfieldOptions, NoOptions, given_options, listed, option, option_fields
 from stochattn.kinds.registry import kind_names, kind_of
-from stochattn.synthesizer import drawing, tally
-from stochattn.synthesizer.drawing import Block, choose_block_size, predict_shares, split_into_blocks
+from stochattn.synthesizer import Synthesizer, drawing
+from stochattn.synthesizer.drawing import Block
+from stochattn.synthesizer.parts import Counts, Tally, write_items
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,8 +267,8 @@ def test_six_cards_are_open_and_the_others_folded():
     cards = [card_heading(GalleryItems(None, [i], [0], [0.0], {}), 0, stored_name(("a",), None, 0)) for i in range(8)]
     first, rest = "".join(cards[:6]), "".join(cards[6:])
     more = f'<details><summary>2 more</summary><div class="items">{rest}</div></details>'
-    assert laid_out(cards, "items") == f'<div class="items">{first}</div>{more}'
-    assert laid_out(cards[:6], "items") == f'<div class="items">{first}</div>'
+    assert lay_out(cards, "items") == f'<div class="items">{first}</div>{more}'
+    assert lay_out(cards[:6], "items") == f'<div class="items">{first}</div>'
 
 
 def test_the_gallery_of_vectors_is_a_table_of_new_above_stored():
@@ -293,8 +294,10 @@ def test_the_gallery_of_vectors_shows_forty_features():
 
 
 def test_blocks_cover_all_items_once():
-    assert list(split_into_blocks(10, 4)) == [Block(0, 0, 4, 10), Block(1, 4, 4, 10), Block(2, 8, 2, 10)]
-    assert list(split_into_blocks(10, 4, range(1, 3))) == [Block(1, 4, 4, 10), Block(2, 8, 2, 10)]
+    synth, blocks = SimpleNamespace(block_size=4), [Block(0, 0, 4, 10), Block(1, 4, 4, 10), Block(2, 8, 2, 10)]
+    draw = lambda synth, seed, block: block  # noqa: E731
+    assert list(drawing.draw_blocks(draw, synth, 0, 10, None)) == blocks
+    assert list(drawing.draw_blocks(draw, synth, 0, 10, None, range(1, 3))) == blocks[1:]
 
 
 @pytest.mark.parametrize(
@@ -307,9 +310,11 @@ def test_blocks_cover_all_items_once():
         ({"numbers_per_item": 5000}, 1),  # at least one item
     ],
 )
-def test_blocks_are_limited_by_their_numbers_and_by_the_generator(declared, size):
+def test_blocks_are_limited_by_their_numbers_and_by_the_generator(monkeypatch, declared, size):
+    monkeypatch.setattr(drawing, "BLOCK", 100)
+    monkeypatch.setattr(drawing, "BLOCK_NUMBERS", 1000)
     synth = SimpleNamespace(codec=PlainCodec(np.zeros((3, 2))), generator=SimpleNamespace(**declared))
-    assert choose_block_size(synth, 100, 1000) == size
+    assert Synthesizer.block_size.fget(synth) == size
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -360,12 +365,12 @@ class Signs:
 def test_shares_of_classes_that_items_say_are_those_of_many_draws(acceptance, n):
     codec, generator = PlainCodec(np.zeros((3, 1)), ("positive", "other", "none")), Signs(acceptance)
     synth = SimpleNamespace(kind=Sorted(), codec=codec, decoder=codec, generator=generator)
-    found = predict_shares(synth)
+    found = Synthesizer.predicted_shares(synth)
     assert list(found) == ["none", "other", "positive"]
     assert list(found.values()) == pytest.approx([0, 0.75, 0.25])
     assert generator.asked == [n]
     synth.codec = PlainCodec(np.zeros((3, 1)))
-    assert predict_shares(synth) == {}  # no classes
+    assert Synthesizer.predicted_shares(synth) == {}  # no classes
 
 
 # Counts
@@ -379,7 +384,7 @@ def counted(stored, items, nearest, labels=None, first=0, extra=None):
         novelty=lambda items: np.full(len(items), 0.25),
         kept=np.arange(len(stored)),
     )
-    found, near = tally.Tally(synth), np.array(nearest)
+    found, near = Tally(synth), np.array(nearest)
     found.add(Batch(first, items, near, np.full(len(items), 0.5), extra or {}, near))
     return found.counts
 
@@ -395,9 +400,9 @@ def test_items_of_a_batch_are_counted():
 
 
 def test_items_without_a_source_have_only_a_number():
-    found = tally.Tally(SimpleNamespace(kind=KIND, codec=PlainCodec(np.zeros((2, 1)))))
+    found = Tally(SimpleNamespace(kind=KIND, codec=PlainCodec(np.zeros((2, 1)))))
     found.add(Batch(0, np.zeros((3, 1)), None, None, {}, None))
-    assert found.counts == tally.Counts(n=3)
+    assert found.counts == Counts(n=3)
 
 
 def test_near_copies_are_closer_than_one_percent_of_the_stored_items_are_to_each_other():
@@ -432,7 +437,7 @@ def test_items_are_written_and_counted_with_progress():
     synth = SimpleNamespace(kind=KIND, codec=PlainCodec(np.zeros((2, 1))))
     parts = [Batch(first, np.zeros((3, 1)), None, None, {}, None) for first in (0, 3)]
     progress = SimpleNamespace(update=seen.append)
-    found = tally.write_items(synth, parts, written, Format("a", (".a",)), Settings(0, "plain", ""), progress)
+    found = write_items(synth, parts, written, Format("a", (".a",)), Settings(0, "plain", ""), progress)
     assert (found.n, seen, written) == (6, [3, 6], [*parts, "end"])
 
 

@@ -6,7 +6,7 @@ import pytest
 import stochattn as sa
 from stochattn.kinds import InputError
 from stochattn.kinds.codec import distinct_names, index_of
-from stochattn.kinds.controls import RectangleControl, StretchControl
+from stochattn.kinds.display import RectangleControl, StretchControl
 
 IDS = ("a", "b", "a", "a (3)")
 

@@ -1,4 +1,4 @@
-"""The rule for near-copies: which distances count, and how many vectors are worth measuring."""
+"""The rule for near-copies: which distances count."""
 
 from __future__ import annotations
 
@@ -9,37 +9,16 @@ import pandas as pd
 import pytest
 
 import stochattn as sa
-from stochattn.cli.messages import _novelty_lines
-from stochattn.kinds.near_copies import NearCopies, distances_among, near_limit, share_near
+from stochattn.cli.messages import _format_novelty
+from stochattn.kinds.comparison import distances_among, near_limit, share_near
 from stochattn.kinds.tables.columns.cells import Cells, equal_cells
-
-
-def rule(K, size):
-    """The rule for K stored vectors of some size, which take no memory."""
-    return NearCopies(None, None, np.broadcast_to(np.zeros(1), (K, size)), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("K", "size", "most", "n"),
-    [
-        (10, 10, 5000, 5000),  # quick, so that all are measured
-        (10, 10, 3, 3),
-        (1000, 4000, 5000, 1000),  # 4e9 multiplications
-        (10_000, 4000, 5000, 500),
-        (10_000, 4000, 20, 20),
-    ],
-)
-def test_as_many_are_measured_as_the_work_allows(K, size, most, n):
-    assert rule(K, size).n_measured(most) == n
 
 
 def test_near_copies_of_one_stored_vector_are_unknown():
     assert distances_among(np.ones((1, 3))).shape == (0,)
     assert np.isnan(near_limit(np.empty(0)))
-    codec = sa.fit(np.arange(12.0).reshape(4, 3), "table").codec
     synth = sa.fit(np.arange(12.0).reshape(4, 3), "table")
-    alone = NearCopies.of(synth.kind, codec, np.array([2]))
-    assert alone.count(codec.stored) == (0, 0)
+    assert np.isnan(near_limit(distances_among(synth.kind.measures.stored_vectors(synth.codec, np.array([2])))))
 
 
 def test_the_limit_is_the_first_percentile_of_distances_that_are_not_zero():
@@ -83,7 +62,7 @@ def test_copies_of_rows_with_missing_dates_are_counted():
 @pytest.mark.parametrize(("near", "said"), [(None, "near-copies unknown"), (0.0, "near-copies 0.0 %")])
 def test_a_summary_says_where_near_copies_are_unknown(near, said):
     known = {"novelty": 0.5, "novelty_predicted": None, "novelty_target": None, "copies": 1.0}
-    (line,) = _novelty_lines(SimpleNamespace(**known, near_copies=near))
+    (line,) = _format_novelty(SimpleNamespace(**known, near_copies=near))
     assert line == f"novelty 0.500, exact copies 100.0 %, {said}"
 
 

@@ -128,7 +128,7 @@ def test_an_interval_far_out_needs_one_attempt_and_its_probability_is_known():
     assert exact < 1e-12
     assert restricted.probability == pytest.approx(exact, rel=1e-9, abs=0)
     assert restricted.shares == pytest.approx(norm.sf(12.0 - ROWS[:, 0]) / 12 / exact, rel=1e-9)
-    x = restricted.sample(2000, np.random.default_rng(0)).x[:, 0]
+    x = restricted.sample(2000, np.random.default_rng(0))[0][:, 0]
     assert x.min() >= 12.0
     excess = ROWS[:, 0].max() - 12.0  # of the kernel that explains nearly all: the mean of a normal tail
     assert x.mean() == pytest.approx(truncnorm(-excess, np.inf, loc=ROWS[:, 0].max()).mean(), abs=0.02)
@@ -150,8 +150,8 @@ def test_fewer_draws_are_the_first_of_more():
     restricted = Restricted.of(kernels("local"), *box([0.0, 0.0], [0.3, 0.2], rows))
     assert restricted.probability < 0.05
     few, more = (restricted.sample(n, np.random.default_rng(4)) for n in (30, 300))
-    np.testing.assert_array_equal(few.x, more.x[:30])
-    np.testing.assert_array_equal(few.source, more.source[:30])
+    np.testing.assert_array_equal(few[0], more[0][:30])
+    np.testing.assert_array_equal(few[1], more[1][:30])
 
 
 def test_regions_that_are_hardly_met_are_refused_with_their_share():

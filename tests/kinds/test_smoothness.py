@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from command_runner import works
-from stochattn.kinds.comparison import columns_are_smooth, roughness, rows_are_smooth
+from stochattn.kinds.smoothing import columns_are_smooth, roughness, rows_are_smooth
 
 
 def waves(n=30, points=60, noise=0.2, seed=0):

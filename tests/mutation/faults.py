@@ -229,7 +229,7 @@ FAULTS = [
     Fault("split-half: the other half looked at", "evaluation/split_half.py", "half, description = synth.refit(indices).with_resolved(resolved), synth.describe()", "half, description = synth.refit(np.setdiff1d(synth.kept, indices)).with_resolved(resolved), synth.describe()", "evaluation/test_split_half.py"),
     Fault("report: train proximity left out of the verdict", "report/checks.py", 'yield "train_proximity", fair(', 'yield "", fair(', "report/test_verdict.py"),
     Fault("report: ideal and copies swapped", "report/page.py", "new, number(copies, 2), number(getattr(IDEAL, field))", "new, number(getattr(IDEAL, field)), number(copies, 2)", "report/test_report.py"),
-    Fault("drawing: blocks of any size", "synthesizer/drawing.py", "max(min(most, most_numbers // numbers, declared), 1)", "most", "kinds/test_all_kinds.py"),
+    Fault("drawing: blocks of any size", "synthesizer/synthesizer.py", "max(min(drawing.BLOCK, drawing.BLOCK_NUMBERS // numbers, declared), 1)", "drawing.BLOCK", "kinds/test_all_kinds.py"),
     Fault("kernels: products of the high halves alone", "kernels/programs.py", "overlaps * (1.0 / 2048.0))\n", "overlaps * 0.0)\n", "kernels/test_kernels.py"),
     Fault("kernels: weights rounded to halves", "kernels/programs.py", "attended = tl.dot(a, high, attended * (1.0 / 2048.0)) / total[:, None]", "attended = tl.dot(a, high, tl.dot(a, low) * (1.0 / 2048.0)) / total[:, None]", "kernels/test_kernels.py"),
     Fault("kernels: the running sum not scaled down", "kernels/programs.py", "total = total * shrunk + tl.sum(weights, 1)", "total = total + tl.sum(weights, 1)", "kernels/test_kernels.py"),

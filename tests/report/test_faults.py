@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 import stochattn as sa
-from stochattn.evaluation.fidelity import PARTS, TRAINING
-from stochattn.evaluation.relabeling import DIFFERENCES, Relabeling
+from stochattn.evaluation.fidelity import DIFFERENCES, PARTS, TRAINING, Relabeling
 from stochattn.kinds import Batch, Settings
 from stochattn.kinds.registry import read_labels
 from stochattn.kinds.tables.kind import KIND

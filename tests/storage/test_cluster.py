@@ -28,7 +28,7 @@ from stochattn.kinds.summary import read_summary
 from stochattn.storage import dask as cluster
 from stochattn.storage import dask as dask_rows
 from stochattn.storage import mapped
-from stochattn.synthesizer import parts, tally
+from stochattn.synthesizer import parts
 
 FEW = {"n_chains": 4, "n_steps": 40, "warmup": 0, "thin": 10, "rng": 1}
 
@@ -322,16 +322,17 @@ def test_a_killed_worker_changes_no_part(client, patients, monkeypatch):
 
 
 FULL = """
-import errno, stochattn.synthesizer.parts as parts, stochattn.synthesizer.tally as tally
+import errno, stochattn.synthesizer.parts as parts
+write = parts.write_items
 def full(synth, batches, stream, *given):
     batches = list(batches)
     if batches[0].first:
         stream.write(b"half of a part")
         raise OSError(errno.ENOSPC, "No space left on device", stream.name)
-    return tally.write_items(synth, batches, stream, *given)
-parts.write_items = full
+    return write(synth, batches, stream, *given)
+parts.write_items, parts.enough_room = full, write
 """
-FREE = "from stochattn.synthesizer import parts, tally; parts.write_items = tally.write_items"
+FREE = "from stochattn.synthesizer import parts; parts.write_items = parts.enough_room"
 
 
 def test_a_full_disk_of_a_worker(client, patients, monkeypatch):
@@ -366,12 +367,12 @@ def test_counts_of_parts_join_to_those_of_one_process(patients):
     csv, settings = synth.kind.formats[0], Settings(0, synth.choice.name, "")
 
     def counted(blocks):
-        return tally.write_items(synth, synth.batches(N, 0, blocks=blocks), io.BytesIO(), csv, settings)
+        return parts.write_items(synth, synth.batches(N, 0, blocks=blocks), io.BytesIO(), csv, settings)
 
     joined, whole = counted(range(1)), counted(None)
     joined.join(counted(range(1, 3)))
     assert joined == whole
-    assert (whole.n, whole.measured) == (N, tally.MAX_MEASURED)
+    assert (whole.n, whole.measured) == (N, parts.MAX_MEASURED)
 
 
 def test_workers_that_do_not_share_the_folder(client, patients, monkeypatch):

@@ -19,7 +19,6 @@ from stochattn.kinds.codec import ZARR, Format, Settings
 from stochattn.kinds.registry import kind_of, parts_in
 from stochattn.kinds.summary import read_summary
 from stochattn.synthesizer import drawing, parts
-from stochattn.synthesizer import tally as chunks
 
 N = 45  # rows, in blocks of 10
 BLOCKS_PER_PART = parts.BLOCKS_PER_PART
@@ -172,7 +171,7 @@ def test_what_killed_workers_leave_behind_is_removed(numbers, tmp_path, monkeypa
     )
     folder.mkdir()
     if form.in_chunks:
-        chunks.create_array(synth, N, 0, settings, folder, parts.BLOCKS_PER_PART)
+        parts.create_array(synth, N, 0, settings, folder)
     monkeypatch.setattr(
         parts, "_submit", lambda client, *given: [Written(given[0], one, *given[2:], unfinished) for one in given[1]]
     )
@@ -206,7 +205,7 @@ def test_a_folder_is_removed_once_no_file_is_added_to_it(tmp_path, monkeypatch):
 
 
 def test_a_table_of_numbers_as_a_zarr_array(numbers, monkeypatch):
-    monkeypatch.setattr(chunks, "MAX_CHUNK_BYTES", 2 * 10 * 4 * 8)
+    monkeypatch.setattr(parts, "MAX_CHUNK_BYTES", 2 * 10 * 4 * 8)
     works("sample", numbers, "-n", N, "--seed", 3, "-o", "new.zarr")
     works("sample", numbers, "-n", N, "--seed", 3, "-o", "new.npy")
     array = zarr.open_array("new.zarr", mode="r")
@@ -227,17 +226,18 @@ def test_chunks_hold_whole_blocks_and_parts_whole_chunks(numbers, monkeypatch):
     synth = sa.fit(numbers)
     for blocks_per_part, n_bytes, expected in ((2, 2**22, 20), (16, 4 * 320, 40), (16, 5 * 320, 40), (16, 1, 10)):
         monkeypatch.setattr(parts, "BLOCKS_PER_PART", blocks_per_part)
-        monkeypatch.setattr(chunks, "MAX_CHUNK_BYTES", n_bytes)
+        monkeypatch.setattr(parts, "MAX_CHUNK_BYTES", n_bytes)
         synth.write("new.zarr", 50, rng=0, replace=True)
         assert zarr.open_array("new.zarr", mode="r").chunks == (expected, 4)
 
 
-def test_chunks_have_at_most_4_mebibytes(tmp_path):
+def test_chunks_have_at_most_4_mebibytes(tmp_path, monkeypatch):
     """Blocks of 4,096 rows of 16 numbers have half a mebibyte."""
     kind = SimpleNamespace(as_array=lambda codec, items, first: items, array_attributes=lambda codec: {})
     batches = lambda n, seed: iter([SimpleNamespace(items=np.zeros((n, 16)))])  # noqa: E731
     synth = SimpleNamespace(kind=kind, codec=None, block_size=4096, batches=batches)
-    chunks.create_array(synth, 10**6, 0, Settings(0, "covariance", ""), tmp_path, 16)
+    monkeypatch.setattr(parts, "BLOCKS_PER_PART", BLOCKS_PER_PART)
+    parts.create_array(synth, 10**6, 0, Settings(0, "covariance", ""), tmp_path)
     array = zarr.open_array(tmp_path, mode="r")
     assert (array.shape, array.chunks) == ((10**6, 16), (8 * 4096, 16))
 
@@ -247,7 +247,7 @@ def test_parts_of_an_array_are_chunks_of_it(numbers, tmp_path):
     synth, folder = sa.fit(numbers), tmp_path / "new.zarr"
     settings = Settings(0, synth.choice.name, synth.source)
     folder.mkdir()
-    chunks.create_array(synth, N, 0, settings, folder, parts.BLOCKS_PER_PART)
+    parts.create_array(synth, N, 0, settings, folder)
     for part in reversed(parts.list_parts(synth, N, 0, folder, ZARR)):
         parts.write_part(synth, part, ZARR, settings)
     synth.write("whole.zarr", N, rng=0)

@@ -16,7 +16,7 @@ from stochattn.kinds.registry import kind_of
 from stochattn.kinds.summary import as_json, checksum, read_summary, sidecar
 from stochattn.synthesizer import parts
 from stochattn.synthesizer import writing as output
-from stochattn.synthesizer.tally import Counts
+from stochattn.synthesizer.parts import Counts
 from stochattn.synthesizer.writing import output_format, require_writable
 
 
@@ -69,7 +69,7 @@ def test_workers_are_asked_for_by_jobs_or_by_a_scheduler(synth, tmp_path):
 def in_this_process(monkeypatch, write):
     """Let a function write parts, in place of the workers of a scheduler."""
     monkeypatch.setattr(output, "connect", lambda address: nullcontext(SimpleNamespace(address=address)))
-    monkeypatch.setattr(parts, "write_parts", write)
+    monkeypatch.setattr(output, "write_parts", write)
 
 
 def test_a_scheduler_writes_a_folder_of_parts(synth, tmp_path, monkeypatch):

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stochattn.kinds import near_copies
 from stochattn.kinds.codec import Batch
-from stochattn.synthesizer.tally import Tally
+from stochattn.synthesizer import parts
+from stochattn.synthesizer.parts import Tally
 
 
 def tally_of(stored):
@@ -19,7 +19,7 @@ def tally_of(stored):
     measures = SimpleNamespace(
         same=lambda codec, one, other: one == other,
         comparable=lambda codec, items: items[:, None],
-        non_overlapping=lambda codec, indices: indices,
+        stored_vectors=lambda codec, kept: measures.comparable(codec, codec.stored[kept]),
     )
     kind = SimpleNamespace(measures=measures)
     return Tally(SimpleNamespace(kind=kind, codec=codec, novelty=lambda items: items, kept=np.arange(len(stored))))
@@ -49,8 +49,8 @@ def test_near_is_what_one_in_a_hundred_stored_items_is():
     stored = np.cumsum(np.append(1.0, gaps))[::-1]
     tally = tally_of(stored)
     nearest = np.minimum(np.append(gaps, np.inf), np.append(1.0, gaps))
-    assert tally._near.limit == pytest.approx(np.quantile(nearest, 0.01))
-    assert 1 < tally._near.limit < 2
+    assert tally.near_limit == pytest.approx(np.quantile(nearest, 0.01))
+    assert 1 < tally.near_limit < 2
 
 
 @pytest.mark.parametrize(("stored", "near"), [([3.0], 0), ([3.0, 3.5], 1), ([3.0, 3.0, 3.0], 0), ([3.0, 3.0, 3.5], 1)])
@@ -98,11 +98,19 @@ def test_classes_of_items_are_counted():
     assert tally.counts.classes == {"a": 1, "b": 2}
 
 
+@pytest.mark.parametrize(("K", "size", "n"), [(10, 10, 4096), (1000, 4000, 1000), (10_000, 4000, 500)])
+def test_as_many_are_compared_as_the_work_allows(K, size, n):
+    """4e9 multiplications, and at least 500 vectors; these stored ones take no memory."""
+    tally = tally_of([0.0])
+    tally.stored_vectors = np.broadcast_to(np.zeros(1), (K, size))
+    assert tally.n_compared == n
+
+
 @pytest.mark.parametrize(("n_vectors", "compared"), [(1, 6), (2, 6), (4, 4)])
 def test_only_the_first_items_are_compared_where_that_takes_long(monkeypatch, n_vectors, compared):
     """Six vectors may be compared, of one, two or four for each item; an item that is begun is not left out."""
-    monkeypatch.setattr(near_copies, "MIN_MEASURED", 6)
-    monkeypatch.setattr(near_copies, "MAX_WORK", 0)
+    monkeypatch.setattr(parts, "MIN_COMPARED", 6)
+    monkeypatch.setattr(parts, "MAX_WORK", 0)
     tally = tally_of(np.arange(10.0))
     shifts = np.arange(n_vectors) / 10
     tally.synth.kind.measures.comparable = lambda codec, items: (items[:, None] + shifts).reshape(-1, 1)

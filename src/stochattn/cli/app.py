@@ -18,8 +18,7 @@ import typer
 from .._backend.console import Progress
 from .._backend.interruption import INTERRUPTED, MESSAGE
 from .._version import __version__
-from ..kinds.description import AUTO, KindDescription
-from ..kinds.options import option_fields
+from ..kinds.options import AUTO, KindDescription, option_fields
 from ..kinds.registry import descriptions
 from ..kinds.summary import Asked
 from . import commands

@@ -24,8 +24,7 @@ import typer
 
 from .._backend.files import recover, write_atomically
 from .._backend.state import Plain
-from ..kinds.description import AUTO
-from ..kinds.options import InputError, listed, option_fields
+from ..kinds.options import AUTO, InputError, listed, option_fields
 from ..kinds.registry import kind_for, parts_in, read_labels, read_new
 from ..kinds.summary import Asked, RunSummary, as_json, checksum, read_summary, sidecar
 from .messages import format_summary, one_line_errors, print_inspection, print_json, print_to_stderr, working

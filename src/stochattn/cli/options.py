@@ -19,8 +19,7 @@ from typing import Annotated, NamedTuple, Union, get_args, get_origin, get_type_
 import typer
 
 from .._backend.state import Plain
-from ..kinds.description import KindDescription
-from ..kinds.options import InputError, OptionHelp, option_fields
+from ..kinds.options import InputError, KindDescription, OptionHelp, option_fields
 
 GENERATOR = "Generator"
 """The help panel of options that several kinds of data have; other options are in the panel of their kind."""

@@ -279,10 +279,8 @@ def plot_entropy(inspection: Inspection, path: Path) -> None:
 def _inspect_bank(synth: Synthesizer) -> BankFacts:
     options_type, options = synth.kind.generators[HOPFIELD], synth.choice.options
     options = synth.kind.evaluated_options(options if isinstance(options, options_type) else options_type())
-    choice = GeneratorChoice(
-        HOPFIELD, replace(options, beta=1.0, novelty=None)
-    )  # a rule may fail to find a beta, see below
-    hopfield = synth.unconditioned().with_choice(choice)
+    options = replace(options, beta=1.0, novelty=None)  # a rule may fail to find a beta, see below
+    hopfield = synth.unconditioned().with_choice(GeneratorChoice(HOPFIELD, options))
     generator = hopfield.generator
     if not isinstance(generator, HopfieldGenerator):
         raise TypeError(f"the generator {HOPFIELD!r} must be a HopfieldGenerator; got {type(generator).__name__}.")

@@ -22,12 +22,11 @@ from .._backend.products import limit_to_one_thread
 from .._backend.random import Purpose, generator
 from ..core.neighbors import as_rows, nearest_distances, spaced_indices
 from ..kinds.codec import Codec, Items
-from ..kinds.comparison import Measure, nearest_neighbour_accuracy, share_below
+from ..kinds.comparison import Measure, nearest_neighbour_accuracy, share_below, share_near
 from ..kinds.generator import LIBRARY, HasRows
-from ..kinds.near_copies import share_near
 from ..kinds.options import option_fields
 from ..synthesizer.synthesizer import Synthesizer
-from .fidelity import Fidelity, LabeledItems, Score, measure_fidelity
+from .fidelity import Fidelity, Score, measure_fidelity
 
 
 class HeldOutMetrics(NamedTuple):
@@ -59,8 +58,9 @@ def held_out_metrics(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> 
     to_stored, real = nearest_distances(new, stored), nearest_distances(held_out, stored)
     median = float(np.median(real))
     n_equal = min(len(stored), len(held_out))
+    as_many = (rows[spaced_indices(len(rows), n_equal)] for rows in (stored, held_out))
     return HeldOutMetrics(
-        train_proximity(new, take_evenly(stored, n_equal), take_evenly(held_out, n_equal)),
+        train_proximity(new, *as_many),
         float(np.median(to_stored)) / median if median > 0 else math.nan,
         share_near(to_stored, real),
         *nearest_neighbour_accuracy(held_out, new),
@@ -81,11 +81,6 @@ def membership_auc(members: Array, nonmembers: Array, draws: Array) -> float:
 
     scores = [-nearest_distances(items, draws) for items in (members, nonmembers)]
     return float(mannwhitneyu(*scores, method="asymptotic").statistic / (len(members) * len(nonmembers)))
-
-
-def take_evenly(rows: Array, n: int) -> Array:
-    """Return at most n of the rows, evenly spaced."""
-    return rows[spaced_indices(len(rows), n)]
 
 
 MIN_ITEMS, MAX_ITEMS = 8, 1000  # stored items that split-half validation needs, and uses at most
@@ -299,26 +294,25 @@ def _evaluate_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMe
     draws, stored, held_out = (kind.measures.comparable(half.codec, items) for items in (new, inside, outside))
     reference, compared = codec.refit(outside), codec.take(new, spaced_indices(n_draws, MAX_COMPARED))
     inside_labels, outside_labels = (None if labels is None else np.array(labels)[indices] for indices in split)
-    if samples is None:
-        labeled_new = LabeledItems(new, _find_labels(half, new, sample.source, inside_labels))
-    elif task.sample_labels is not None and labels is not None:
-        labeled_new = LabeledItems(samples, task.sample_labels)
-    else:
-        labeled_new = LabeledItems(samples, _find_labels(half, samples, None, inside_labels))
+    judged, vectors, new_labels = new, draws, task.sample_labels
+    if samples is not None:
+        judged, vectors = samples, kind.measures.comparable(half.codec, samples)
+    if samples is None or new_labels is None or labels is None:
+        new_labels = _find_labels(half, judged, sample.source if samples is None else None, inside_labels)
     drawn, fitted = (kind.measures.compare(reference, items) for items in (compared, inside))
     measured = drawn if samples is None else kind.measures.compare(reference, samples)
     parts = Score(measured.distance, fitted.distance, worst=1.0)
     return SplitMetrics(
-        held_out_metrics(take_evenly(draws, MAX_MEASURED), stored, held_out),
+        held_out_metrics(draws[spaced_indices(len(draws), MAX_MEASURED)], stored, held_out),
         membership_auc(stored, held_out, draws),
         drawn.measures,
         fitted.measures,
         measure_fidelity(
             kind,
             half.codec,
-            labeled_new,
-            LabeledItems(inside, inside_labels),
-            LabeledItems(outside, outside_labels),
+            (judged, inside, outside),
+            (vectors, stored, held_out),
+            (new_labels, inside_labels, outside_labels),
             parts,
             rng,
             part_names=kind.measures.parts(codec)[0],

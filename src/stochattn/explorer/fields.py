@@ -15,7 +15,7 @@ from .._backend.arrays import to_numpy
 from .._backend.html import number
 from .._backend.state import Plain
 from ..core.neighbors import neighbor_distances
-from ..kinds.controls import Choice, Control
+from ..kinds.display import Choice, Control
 from ..kinds.hopfield import HopfieldGenerator
 from ..kinds.options import Knob
 from .state import MAX_SHOWN, NOVELTY, Drawn, Explorer, PageSettings

@@ -21,7 +21,7 @@ from ..core import energy, temperature
 from ..core.neighbors import spaced_indices
 from ..core.temperature import RULES, BetaRule
 from ..kinds.codec import Items
-from ..kinds.gallery import GalleryItems
+from ..kinds.display import GalleryItems
 from ..kinds.hopfield import HopfieldGenerator
 from ..synthesizer.synthesizer import Synthesizer
 from .fields import STEPS, Mark, Slider, beta_range

@@ -23,8 +23,7 @@ from .._backend.console import hide_warnings
 from .._backend.html import Html
 from .._backend.products import limit_to_one_thread
 from ..kinds.codec import Batch, Codec, Items, distinct_names
-from ..kinds.controls import Control
-from ..kinds.gallery import GalleryItems
+from ..kinds.display import Control, GalleryItems
 from ..kinds.generator import Adjustable, Description, Generator
 from ..kinds.hopfield import HopfieldGenerator
 from ..kinds.options import InputError, given_options, knob_of

@@ -26,7 +26,7 @@ import panel as pn
 
 from .._backend.html import Html, number, tag
 from .._backend.state import Plain
-from ..kinds.controls import Range
+from ..kinds.codec import Range
 from ..kinds.options import option_fields
 from ..kinds.summary import Asked, RunSummary
 from ..synthesizer.synthesizer import Synthesizer

@@ -10,14 +10,12 @@ from __future__ import annotations
 TYPE_CHECKING = False  # as in typing
 if TYPE_CHECKING:  # every name of __all__: type checkers do not look at __getattr__ below
     from .codec import Batch, Codec, Conditioned, Format, Settings, Writer
-    from .comparison import Comparison, Measure, Part, Values
-    from .description import KindDescription
-    from .gallery import Display
+    from .comparison import Comparison, KeptMeasure, KeyMeasure, Measure, Measures, Part, RecallMeasures, Values
+    from .display import Display
     from .generator import Description, Generated, Generator
     from .hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
     from .kind import Kind
-    from .measures import KeptMeasure, KeyMeasure, Measures, RecallMeasures
-    from .options import HopfieldOptions, InputError, Knob, NoOptions, option
+    from .options import HopfieldOptions, InputError, KindDescription, Knob, NoOptions, option
     from .registry import kind_names, register_kind
 
 __all__ = [
@@ -56,13 +54,12 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("Batch", "Codec", "Conditioned", "Format", "Settings", "Writer"), "codec"),
     **dict.fromkeys(("Comparison", "Measure", "Part", "Values"), "comparison"),
-    "KindDescription": "description",
-    "Display": "gallery",
+    **dict.fromkeys(("KeptMeasure", "KeyMeasure", "Measures", "RecallMeasures"), "comparison"),
+    "Display": "display",
     **dict.fromkeys(("Description", "Generated", "Generator"), "generator"),
     **dict.fromkeys(("Coordinates", "HopfieldGenerator", "LinearEmbedding", "LinearObservation"), "hopfield"),
     "Kind": "kind",
-    **dict.fromkeys(("KeptMeasure", "KeyMeasure", "Measures", "RecallMeasures"), "measures"),
-    **dict.fromkeys(("HopfieldOptions", "InputError", "Knob", "NoOptions", "option"), "options"),
+    **dict.fromkeys(("HopfieldOptions", "InputError", "KindDescription", "Knob", "NoOptions", "option"), "options"),
     **dict.fromkeys(("kind_names", "register_kind"), "registry"),
 }
 """The module of each name."""

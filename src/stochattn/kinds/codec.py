@@ -4,7 +4,7 @@ items --Codec.encode--> arrays --Generator--> new arrays --Codec.decode--> new i
 
 An item is one stored or new example as the codec holds it: a sequence, a picture, a row of a table.
 
-Unique names of stored items.
+Values that conditions allow, and unique names of stored items.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
@@ -138,6 +140,81 @@ class Conditioned(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Range:
+    """Values between two ends, either of which may be left out: `Range(ge=40, lt=60)` is 40 <= value < 60.
+
+    ge, gt: the lower end, included or excluded; le, lt: the upper end, included or excluded
+
+    >>> import stochattn as sa
+    >>> sa.Range(ge=40, lt=60)
+    Range(ge=40, lt=60)
+    """
+
+    ge: Any = None
+    gt: Any = None
+    le: Any = None
+    lt: Any = None
+
+    def __post_init__(self) -> None:
+        if self.low is None and self.high is None:
+            raise InputError("a Range needs at least one end: pass ge, gt, le or lt, such as Range(ge=40).")
+        for included, excluded in (("ge", "gt"), ("le", "lt")):
+            if getattr(self, included) is not None and getattr(self, excluded) is not None:
+                raise InputError(f"a Range takes {included} or {excluded}, not both; got {self!r}. Pass one of them.")
+
+    @property
+    def low(self) -> Any:
+        """The lower end, or None."""
+        return self.gt if self.ge is None else self.ge
+
+    @property
+    def high(self) -> Any:
+        """The upper end, or None."""
+        return self.lt if self.le is None else self.le
+
+    def __repr__(self) -> str:
+        ends = (f"{name}={end!r}" for name, end in self.ends().items())
+        return f"Range({', '.join(ends)})"
+
+    def ends(self) -> dict[str, Any]:
+        """The ends that are given, by name."""
+        return {name: end for name, end in vars(self).items() if end is not None}
+
+
+def condition_text(name: object, value: object) -> str:
+    """A condition as it is written on the command line: age=40, 40<=age<60, city=Bergen|Oslo."""
+    if isinstance(value, Range):
+        low = "" if value.low is None else f"{value.low}{'<' if value.ge is None else '<='}"
+        high = "" if value.high is None else f"{'<' if value.le is None else '<='}{value.high}"
+        if low and not high:
+            return f"{name}{'>' if value.ge is None else '>='}{value.low}"
+        return f"{low}{name}{high}"
+    return f"{name}={'|'.join(sorted(map(str, value)))}" if isinstance(value, AbstractSet) else f"{name}={value}"
+
+
+def plain_conditions(conditions: Mapping[Any, Any]) -> dict[Any, Plain]:
+    """Conditions as plain values: the ends of a range by name, and the members of a set."""
+
+    def plain(value: object) -> Plain:
+        if isinstance(value, Range):
+            return value.ends()
+        return {"members": sorted(value, key=str)} if isinstance(value, AbstractSet) else value
+
+    return {name: plain(value) for name, value in conditions.items()}
+
+
+def conditions_of(state: Mapping[Any, Plain]) -> dict[Any, Any]:
+    """The conditions whose `plain_conditions` these are."""
+
+    def value(plain: Plain) -> Any:
+        if not isinstance(plain, dict):
+            return plain
+        return set(plain["members"]) if "members" in plain else Range(**plain)
+
+    return {name: value(plain) for name, plain in state.items()}
+
+
 _FORMER = {"both": "combine", "checked": "check_items"}
 """Methods of `Codec` until version 0.2, and what each is called now."""
 
@@ -227,8 +304,9 @@ class Codec(ABC):
             return None
         stored = np.ascontiguousarray(self.stored)
         label_of = {array.tobytes(): label for array, label in zip(stored, self.labels, strict=True)}
-        labels = [label_of.get(array.tobytes()) for array in np.ascontiguousarray(arrays)]
-        return None if None in labels else tuple(label for label in labels if label is not None)
+        with suppress(KeyError):
+            return tuple(label_of[array.tobytes()] for array in np.ascontiguousarray(arrays))
+        return None
 
     def check_items(self, items: Any) -> Items:
         """Items that a user passes, as the codec holds them; InputError where they are none."""

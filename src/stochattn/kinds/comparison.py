@@ -1,23 +1,36 @@
 """What a comparison of new with stored items says, and comparisons and two-sample tests of any vectors of numbers.
 
-Whether the rows or the columns of a matrix look like signals, whose neighbouring points are alike.
+`Measures` is a frozen object that a `Kind` names: what the report, evaluation and summaries ask of a kind of data. Its
+defaults work for any codec whose `features` are numbers, and a kind replaces only what it measures in its own way:
+
+    measures = Measures(key=KeyMeasure("roughness", 0.3, "As smooth", "they are rough"), compare=compare_signals)
+
+Near-copies are new vectors that are nearer to a stored one than the closest pairs of stored ones are to each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from .._backend.arrays import Array, ArrayLike
-from ..core.neighbors import as_rows, nearest_distances, spaced_indices
+from ..core.neighbors import as_rows, nearest_distances, nearest_rows, spaced_indices
+
+if TYPE_CHECKING:
+    from .codec import Codec, Items
+
+C = TypeVar("C", bound="Codec")
 
 MAX_PARTS = 200  # features that a comparison of vectors looks at one by one; evenly spaced beyond that
 MAX_PREDICTORS, N_TREES = 400, 60  # features that classifiers use, and their trees
 MAX_COMPARED = 1000  # rows of each set that a forest distinguishes, few enough to be quick
+NEAR = 0.01  # share of stored items that are closer to another one than near-copies are to a stored one
+MAX_STORED = 2000  # stored vectors whose distance to the nearest other one is measured
 
 
 class Measure(NamedTuple):
@@ -160,52 +173,180 @@ def share_below(first: Array, second: Array) -> float:
     return float(((first < second) + 0.5 * (first == second)).mean())
 
 
+def distances_among(vectors: Array, max_vectors: int = MAX_STORED) -> Array:
+    """Distances of vectors (m, p) to the nearest other one, of an evenly spaced part of them where they are many."""
+    if len(vectors) < 2:
+        return np.empty(0)
+    return nearest_distances(vectors, chosen=spaced_indices(len(vectors), max_vectors))
+
+
+def near_limit(among_stored: Array) -> float:
+    """The distance below which a vector is a near-copy: the first percentile of these, without zeros; NaN for none."""
+    different = among_stored[among_stored > 0]
+    return float(np.quantile(different, NEAR)) if len(different) else float("nan")
+
+
+def share_near(distances: Array, real: Array, share: float = NEAR) -> float:
+    """Share of distances (n,) to stored items that are as small as the least `share` of those of real items (m,).
+
+    Real items that equal a stored one say nothing about nearness: copies count as far as they are more than theirs, and
+    quantiles are of the distances above 0. Of equal distances, as many count as make up the quantile.
+    """
+    copies = max(float((distances == 0).mean() - (real == 0).mean()), 0.0)
+    apart = real[real > 0]
+    if not len(apart):
+        return copies
+    limit = np.quantile(apart, share, method="inverted_cdf")
+    tied = (share - (apart < limit).mean()) / (apart == limit).mean()
+    near = ((distances > 0) & (distances < limit)).mean() + tied * (distances == limit).mean()
+    return copies + float(near)
+
+
 def _spread(values: Array) -> str:
     low, middle, high = np.quantile(values, (0.05, 0.5, 0.95))
     return f"{middle:.4g} ({low:.4g} to {high:.4g})"
 
 
-MIN_POINTS, MIN_LINES = 8, 4
-"""Points along which smoothness is measured, and lines of them, at least."""
-MAX_LINES = 500
-"""Lines that are looked at; an evenly spaced part stands for more."""
-MAX_ROUGHNESS, MAX_ROUGHNESS_OF_COLUMNS, MAX_RATIO = 0.3, 0.1, 0.5
-"""Roughness of signals, at most, in rows, in columns, and as a share of that across; independent numbers have 1."""
+@dataclass(frozen=True)
+class KeyMeasure:
+    """The measure of items as a whole that a verdict looks at; it may be worse by `slack` than for stored items.
 
-
-def roughness(lines: Array) -> float:
-    """Half the mean squared step between neighbouring points over their variance, median over lines (n, points).
-
-    It is 1 on average where points are independent (von Neumann), and NaN where there are too few.
+    >>> from stochattn.kinds import KeyMeasure
+    >>> KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost").slack
+    0.1
     """
-    lines = np.asarray(lines[spaced_indices(len(lines), MAX_LINES)], dtype=np.float64)
-    if lines.shape[1] < MIN_POINTS:
-        return float("nan")
-    of_each = _roughness_of_each(lines)
-    return float(np.median(of_each)) if len(of_each) >= MIN_LINES else float("nan")
+
+    name: str
+    slack: float
+    claim: str
+    failure: str
 
 
-def _roughness_of_each(lines: Array) -> Array:
-    """The roughness of each line (n, points) that varies."""
-    variances = lines.var(1)
-    steps = np.square(np.diff(lines, axis=1)).mean(1) / 2
-    varying = variances > 0
-    return np.asarray(steps[varying] / variances[varying])
+@dataclass(frozen=True)
+class RecallMeasures:
+    """Measures that are 1 for copies: a verdict wants them closer to their ideal, that among stored items, than to 1.
+
+    advice: what to do where they are not; empty for that on moving away from stored items by beta
+
+    >>> from stochattn.kinds import RecallMeasures
+    >>> RecallMeasures(("similarity of the market",), "The market is new", "the market follows stored ones").names
+    ('similarity of the market',)
+    """
+
+    names: tuple[str, ...]
+    claim: str
+    failure: str
+    advice: str = ""
 
 
-def rows_are_smooth(matrix: Array, limit: float = MAX_ROUGHNESS) -> bool:
-    """Whether rows of a matrix (n, p) without missing values are smooth, and much smoother than columns."""
-    if matrix.dtype.kind not in "fiu" or not np.isfinite(matrix).all():
-        return False
-    along, across = roughness(matrix), roughness(matrix.T)
-    return along < limit and along < MAX_RATIO * across
+@dataclass(frozen=True)
+class KeptMeasure:
+    """A measure, ideally 1, of what every item has: draws from a half may lose twice what the half itself loses.
+
+    >>> from stochattn.kinds import KeptMeasure
+    >>> KeptMeasure("conserved sites", "Conserved sites are kept", "conserved sites change").name
+    'conserved sites'
+    """
+
+    name: str
+    claim: str
+    failure: str
 
 
-def columns_are_smooth(matrix: Array) -> bool:
-    """The same of columns, within a narrower limit: rows of a table may be sorted, and those of signals are not."""
-    return rows_are_smooth(matrix.T, MAX_ROUGHNESS_OF_COLUMNS)
+def _compare(codec: Codec, items: Items) -> Comparison:
+    return compare_features(codec.features(items), codec.features(codec.stored))
 
 
-def columns_are_all_smooth(matrix: Array) -> bool:
-    """Whether each column of a matrix (n, p) of finite numbers is as smooth, whatever its rows are."""
-    return bool((_roughness_of_each(matrix.T) < MAX_ROUGHNESS_OF_COLUMNS).all())
+def _annotate(codec: Codec, items: Items, n_total: int) -> tuple[Array, dict[str, Array]]:
+    return nearest_rows(codec.features(items), codec.features(codec.stored)), {}
+
+
+def _same(codec: Codec, first: Items, second: Items) -> Array:
+    return np.isclose(codec.features(first), codec.features(second), rtol=1e-9, atol=1e-12)
+
+
+def _features(codec: Codec, items: Items) -> Array:
+    return codec.features(items)
+
+
+def _statistics(codec: Codec, items: Items) -> None:
+    return None
+
+
+def _non_overlapping(codec: Codec, indices: Array) -> Array:
+    return indices
+
+
+def _no_figures(*arguments: object) -> dict[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Measures(Generic[C]):
+    """How items of a kind of data are measured. Functions take a codec, and items as this codec holds them.
+
+    key:         what a verdict looks at beside single parts
+    recall:      how closely an aspect of new items follows stored ones; None where there is no such thing
+    kept:        what new items must keep, measured against held-out ones; None where there is no such thing
+    compare:     (codec, items): a comparison with the stored items: measures of the whole, and its parts
+    annotate:    (codec, items, n_total): the stored item nearest to each new one (n,), of n_total new ones in all, and
+                 further columns (n,) for its header
+    summarize:   (columns): figures for the summary of a result, from these further columns
+    same:        (codec, first, second): which values of two sets of items are equal, (n, values) booleans
+    comparable:  (codec, items): vectors whose distances tell copies from new items; one item may give several, (m, p)
+    named_parts: (codec): names of the parts of an item, and the number of the part to which each column of
+                 `comparable` belongs, (p,); None for parts of one column each, which are numbered from 1
+    predictors:  (codec, items): the features that may predict the class of an item, without those that say it, (n, p)
+    labels:      (codec, items): the class that each item itself says, (n,); None for kinds whose new items have the
+                 class of the stored item that they were drawn around
+    statistics:  (codec, items): figures of each item as a whole, (n, q), by which a trial tells new items from held-out
+                 ones, for what a user sees at once and single features do not show, such as noise, blur and hard
+                 bounds; None for none
+    non_overlapping: (codec, indices): those of these stored items that share nothing with one before them, (m,)
+    repeated_identifiers: (codec, items): shares of new items with an identifier of a stored one, and of stored ones
+                 that share theirs, by the name of the identifier
+
+    >>> import stochattn as sa
+    >>> from stochattn.kinds import Measures
+    >>> codec = sa.fit(["MKVL", "MRIL", "MKIL"]).codec
+    >>> float(Measures().same(codec, codec.stored[:1], codec.stored[1:2]).mean())
+    0.95
+    """
+
+    key: KeyMeasure = KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost")
+    recall: RecallMeasures | None = None
+    kept: KeptMeasure | None = None
+    compare: Callable[[C, Items], Comparison] = _compare
+    annotate: Callable[[C, Items, int], tuple[Array, dict[str, Array]]] = _annotate
+    summarize: Callable[[Mapping[str, Array]], dict[str, float]] = _no_figures
+    same: Callable[[C, Items, Items], Array] = _same
+    comparable: Callable[[C, Items], Array] = _features
+    named_parts: Callable[[C], tuple[tuple[str, ...], Array]] | None = None
+    predictors: Callable[[C, Items], Array] = _features
+    labels: Callable[[C, Items], Array] | None = None
+    statistics: Callable[[C, Items], Array | None] = _statistics
+    non_overlapping: Callable[[C, Array], Array] = _non_overlapping
+    repeated_identifiers: Callable[[C, Items], Mapping[str, tuple[float, float]]] = _no_figures
+
+    def parts(self, codec: C) -> tuple[tuple[str, ...], Array]:
+        """Names of the parts of an item, and the number of the part to which each column of `comparable` belongs."""
+        if self.named_parts is not None:
+            return self.named_parts(codec)
+        p = self.comparable(codec, codec.take(codec.stored, np.arange(1))).shape[1]
+        return tuple(map(str, range(1, p + 1))), np.arange(p)
+
+    def stored_vectors(self, codec: C, kept: Array) -> Array:
+        """Vectors (m, p) of the stored items `kept`, without items that overlap with one taken before.
+
+        Items that overlap, such as windows of days, would each have copies of their parts in others.
+        """
+        return self.comparable(codec, codec.take(codec.stored, self.non_overlapping(codec, kept)))
+
+    @property
+    def items_have_labels(self) -> bool:
+        """Whether new items say their own class."""
+        return self.labels is not None
+
+    def labels_of(self, codec: C, items: Items, source: Array) -> Array:
+        """The class of each new item: what the item itself says, or that of the stored item it was drawn around."""
+        return np.array(codec.labels)[source] if self.labels is None else self.labels(codec, items)

@@ -55,9 +55,10 @@ def few_sources(n: float, item: str) -> str:
     >>> few_sources(1.02, "row")
     'about 1 stored row explains the condition: draws stay close to it'
     """
-    if (whole := max(round(n), 1)) == 1:
+    count = max(round(n), 1)
+    if count == 1:
         return f"about 1 stored {item} explains the condition: draws stay close to it"
-    return f"about {whole} stored {item}s explain the condition: draws stay close to them"
+    return f"about {count} stored {item}s explain the condition: draws stay close to them"
 
 
 NO_DENSITY = (

@@ -20,42 +20,34 @@ from .._backend.arrays import Array
 from .._backend.checks import check_choice, suggest_names
 from .._backend.state import Plain
 from .codec import Codec, Format, Items, Settings, Writer
-from .description import AUTO as AUTO
-from .description import KindDescription
-from .gallery import Display
+from .comparison import Measures
+from .display import Display
 from .generator import Generator
 from .hopfield import HopfieldGenerator, LinearEmbedding, require_exact
-from .measures import Measures
-from .options import HopfieldOptions, InputError, option_fields
+from .options import AUTO as AUTO
+from .options import HopfieldOptions, InputError, KindDescription, option_fields
 
 C = TypeVar("C", bound=Codec)
 
-
 _FORMER = {
-    **{name: ("display", name) for name in ("column_types", "controls", "gallery", "style")},
-    **{name: ("measures", name) for name in ("annotate", "comparable", "compare", "non_overlapping", "predictors")},
-    **{name: ("measures", name) for name in ("repeated_identifiers", "same", "statistics", "summarize")},
-    **{f"{name}_measure": ("measures", name) for name in ("key", "kept")},
-    **{"recall_measures": ("measures", "recall"), "parts": ("measures", "named_parts")},
-    **dict.fromkeys(("labels_of", "items_have_labels"), ("measures", "labels")),
+    **{name: f"display.{name}" for name in ("column_types", "controls", "gallery", "style")},
+    **{name: f"measures.{name}" for name in ("annotate", "comparable", "compare", "non_overlapping", "predictors")},
+    **{name: f"measures.{name}" for name in ("repeated_identifiers", "same", "statistics", "summarize")},
+    **{"key_measure": "measures.key", "kept_measure": "measures.kept", "recall_measures": "measures.recall"},
+    **{"parts": "measures.named_parts", "labels_of": "measures.labels", "items_have_labels": "measures.labels"},
+    **{"scored": "prepare_for_density", "recognises": "recognizes"},
+    **{"read_recognised": "read_recognized", "read_parts": "read_files"},
 }
 """Members of `Kind` until version 0.2, and where each is now."""
-_RENAMED = {
-    "scored": "prepare_for_density",
-    "recognises": "recognizes",
-    "read_recognised": "read_recognized",
-    "read_parts": "read_files",
-}
-"""Members of `Kind` until version 0.2, and what each is called now."""
 
 
-def _warn_of_former(name: str) -> None:
-    if name in _RENAMED:
-        message = f"Kind.{name} is now called Kind.{_RENAMED[name]}."
-    else:
-        where, present = _FORMER[name]
-        message = f"Kind.{name} is now in Kind.{where}, as {present!r} of stochattn.kinds.{where.capitalize()}."
-    warnings.warn(message, DeprecationWarning, stacklevel=3)
+def _place_of_former(former: str) -> tuple[str, str]:
+    """Where a former member is now, with a warning: the object that holds it, "" for the kind, and its name there."""
+    holder, _, present = _FORMER[former].rpartition(".")
+    place = f"in Kind.{holder}, as {present!r} of stochattn.kinds.{holder.capitalize()}"
+    now = place if holder else f"called Kind.{present}"
+    warnings.warn(f"Kind.{former} is now {now}.", DeprecationWarning, stacklevel=3)
+    return holder, present
 
 
 class Kind(KindDescription, Generic[C]):
@@ -83,28 +75,23 @@ class Kind(KindDescription, Generic[C]):
     if not TYPE_CHECKING:  # type checkers know only the present members
 
         def __new__(cls, *args, **kwargs):
-            """An instance; members that kinds defined until version 0.2 go into `measures` and `display`."""
+            """An instance; members that kinds defined until version 0.2 go to where they are now."""
             kind = super().__new__(cls)
-            for former in filter(partial(hasattr, cls), _RENAMED):
-                _warn_of_former(former)
-                setattr(kind, _RENAMED[former], getattr(kind, former))
             for former in filter(partial(hasattr, cls), _FORMER):
-                _warn_of_former(former)
-                holder, name = _FORMER[former]
-                value = partial(kind.labels_of, source=()) if name == "labels" else getattr(kind, former)
-                setattr(kind, holder, replace(getattr(kind, holder), **{name: value}))
+                holder, present = _place_of_former(former)
+                value = partial(kind.labels_of, source=()) if present == "labels" else getattr(kind, former)
+                if holder:
+                    present, value = holder, replace(getattr(kind, holder), **{present: value})
+                setattr(kind, present, value)
             return kind
 
         def __getattr__(self, name):
-            """Members that are in `measures` and `display` since version 0.2."""
-            if name not in (*_FORMER, *_RENAMED):
+            """Members that are in `measures` and `display`, or have another name, since version 0.2."""
+            if name not in _FORMER:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            _warn_of_former(name)
-            if name in _RENAMED:
-                return getattr(self, _RENAMED[name])
-            holder, present = _FORMER[name]
-            of_holder = getattr(self, holder)
-            return getattr(of_holder, name if hasattr(of_holder, name) else present)
+            holder, present = _place_of_former(name)
+            owner = getattr(self, holder) if holder else self
+            return getattr(owner, name if holder and hasattr(owner, name) else present)
 
     @abstractmethod
     def read(self, path: Path, options: Any) -> C:

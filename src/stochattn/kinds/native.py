@@ -6,7 +6,8 @@ import ast
 import re
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import time
 from decimal import Decimal
@@ -79,10 +80,11 @@ class FrameType:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> FrameType:
         """The type of which `state` made texts; without the types of libraries that are not installed."""
-        try:
-            arrow = _arrow_schema(state["arrow"])
-        except ImportError:
-            arrow = None
+        arrow = None
+        if state["arrow"]:
+            with suppress(ImportError):
+                buffer = import_module("pyarrow").py_buffer(b64decode(state["arrow"]))
+                arrow = import_module("pyarrow.ipc").read_schema(buffer)
         if state["library"] != "pandas":
             types = {name: _narwhals_type(text) for name, text in state["dtypes"].items()}
             return cls(state["library"], {name: dtype for name, dtype in types.items() if dtype is not None}, arrow)
@@ -94,21 +96,19 @@ class FrameType:
         """Rows of pandas as a frame of this library."""
         if self.library == "pandas":
             kinds = {name: kind for name, kind in self.dtypes.items() if name in rows}
-            return rows.assign(**{name: _restored(rows[name], kind, self.schema[name]) for name, kind in kinds.items()})
+            return rows.assign(**{name: _restore(rows[name], kind, self.schema[name]) for name, kind in kinds.items()})
         narwhals, values = import_module("narwhals"), dict[str, list[Native]]()
         dtypes = {name: dtype for name, dtype in self.dtypes.items() if name in rows}
         for name, column in rows.items():
             present = list(column.astype("object").where(column.notna(), None))
             if (kind := _kind(dtypes.get(str(name)))) in ("Time", "Duration"):
                 try:
-                    values[str(name)] = [None if cell is None else _instant(_length(cell), kind) for cell in present]
+                    present = [None if cell is None else _instant(_length(cell), kind) for cell in present]
                 except ValueError:  # identifiers, such as new-1, have no other type
-                    values[str(name)] = present
                     del dtypes[str(name)]
             elif column.dtype.kind == "M":
-                values[str(name)] = [None if cell is None else cell.to_pydatetime() for cell in present]
-            else:
-                values[str(name)] = present
+                present = [None if cell is None else cell.to_pydatetime() for cell in present]
+            values[str(name)] = present
         try:
             frame = narwhals.from_dict(values, backend=self.library)
         except ImportError:
@@ -123,12 +123,6 @@ class FrameType:
 
 def _arrow_text(schema: Native) -> str:
     return "" if schema is None else b64encode(schema.serialize().to_pybytes()).decode("ascii")
-
-
-def _arrow_schema(text: str) -> Native:
-    if not text:
-        return None
-    return import_module("pyarrow.ipc").read_schema(import_module("pyarrow").py_buffer(b64decode(text)))
 
 
 def _narwhals_type(text: str) -> Native:
@@ -200,8 +194,8 @@ def is_other_frame(data: object) -> bool:
     if package in ORDINARY or package not in sys.modules:
         return False
     narwhals = import_module("narwhals")
-    known = narwhals.from_native(data, pass_through=True)
-    return isinstance(known, narwhals.DataFrame | narwhals.LazyFrame)
+    frame = narwhals.from_native(data, pass_through=True)
+    return isinstance(frame, narwhals.DataFrame | narwhals.LazyFrame)
 
 
 def first_rows(data: object, n: int) -> pd.DataFrame | None:
@@ -224,8 +218,8 @@ def pandas_frame(data: object, name: str = "a table") -> tuple[pd.DataFrame, Fra
         return _plain(data)
     if not is_other_frame(data):
         rule = f"{name} must be a data frame of pandas, polars, pyarrow or another library that narwhals knows"
-        found = f"{type(data).__module__}.{type(data).__name__}".removeprefix("builtins.")
-        raise InputError(f"{rule}; got {found}. Pass a pandas.DataFrame.")
+        name_of_type = f"{type(data).__module__}.{type(data).__name__}".removeprefix("builtins.")
+        raise InputError(f"{rule}; got {name_of_type}. Pass a pandas.DataFrame.")
     narwhals = import_module("narwhals")
     frame = narwhals.from_native(data)
     if isinstance(frame, narwhals.LazyFrame):
@@ -256,9 +250,9 @@ def _plain(frame: pd.DataFrame) -> tuple[pd.DataFrame, FrameType | None]:
             plain[name] = _length_texts(cells, kind).set_axis(frame.index)
         else:
             plain[name] = cells.astype("object").map(str, na_action="ignore").astype("str")
-    known = {str(name): kinds.get(name, "Array") for name in frame if name in kinds or name in others}
+    dtypes = {str(name): kinds.get(name, "Array") for name in frame if name in kinds or name in others}
     schema = {str(name): dtype for name, dtype in frame.dtypes.items()}
-    return plain, FrameType("pandas", known, schema) if known else None
+    return plain, FrameType("pandas", dtypes, schema) if dtypes else None
 
 
 def _of_pandas(column: pd.Series) -> pd.Series:
@@ -270,7 +264,7 @@ def _of_pandas(column: pd.Series) -> pd.Series:
     nullable = {getattr(pyarrow, name.lower())(): pd.api.types.pandas_dtype(name) for name in names}
     nullable[pyarrow.bool_()] = pd.BooleanDtype()
     if pyarrow.types.is_nested(column.dtype.pyarrow_dtype):
-        raise _unhandled(str(column.name), column.dtype)
+        raise _refusal_of_type(str(column.name), column.dtype)
     cells = pyarrow.chunked_array(pyarrow.array(column.array))
     return cells.to_pandas(types_mapper=nullable.get).set_axis(column.index)
 
@@ -294,37 +288,32 @@ def _kind_of_objects(column: pd.Series) -> str:
     return {"time": "Time", "timedelta": "Duration", "decimal": "Decimal"}.get(kind, "")
 
 
-def _restored(column: pd.Series, kind: str, dtype: Native) -> Native:
+def _restore(column: pd.Series, kind: str, dtype: Native) -> Native:
     """A column of `_plain` as it was; identifiers, such as new-1, stay texts."""
+    typed = column
     try:
-        typed = column if kind == "Array" else _typed(column, kind, dtype)
+        if kind == "Duration":
+            lengths = pd.to_timedelta(column.str.removeprefix("-"))
+            typed = lengths.mask(column.str.startswith("-", na=False), -lengths)
+        elif kind == "Period":
+            typed = pd.Series(pd.array(pd.PeriodIndex(column, dtype=dtype)), index=column.index)
+        elif kind in RESTORE_CELL:
+            typed = column.astype("object").map(RESTORE_CELL[kind], na_action="ignore").astype("object")
         return typed.astype(dtype)
     except ValueError:
         return column
-
-
-def _typed(column: pd.Series, kind: str, dtype: Native) -> Native:
-    if kind == "Float16":
-        return column.astype(dtype)
-    if kind == "Duration":
-        lengths = pd.to_timedelta(column.str.removeprefix("-"))
-        return lengths.mask(column.str.startswith("-", na=False), -lengths).astype(dtype)
-    if kind == "Period":
-        return pd.Series(pd.array(pd.PeriodIndex(column, dtype=dtype)), index=column.index)
-    restore = {"Time": _time, "Limits": _number_or_limit, "Decimal": _decimal}[kind]
-    return column.astype("object").map(restore, na_action="ignore").astype("object")
-
-
-def _time(text: str) -> Native:
-    return _instant(_length(text), "Time")
 
 
 def _number_or_limit(text: str) -> str | float | int:
     return text if text[:1] in LIMITS else int(text) if text.lstrip("-").isdecimal() else float(text)
 
 
-def _decimal(number: float) -> Decimal:
-    return Decimal(str(number))
+RESTORE_CELL: dict[str, Callable[[Any], Native]] = {
+    "Time": lambda text: _instant(_length(text), "Time"),
+    "Limits": _number_or_limit,
+    "Decimal": lambda number: Decimal(str(number)),
+}
+"""Cells of `_plain` as they were, by their kind."""
 
 
 def _cells(column: Native, name: str) -> Array | pd.Series | pd.api.extensions.ExtensionArray:
@@ -355,9 +344,9 @@ def _cells(column: Native, name: str) -> Array | pd.Series | pd.api.extensions.E
         return _length_texts(cells, kind)
     if kind == "String":
         return pd.Series([None if cell is None else str(cell) for cell in cells], dtype="str")
-    raise _unhandled(name, dtype)
+    raise _refusal_of_type(name, dtype)
 
 
-def _unhandled(name: str, dtype: Native) -> InputError:
+def _refusal_of_type(name: str, dtype: Native) -> InputError:
     rule = f"column {name!r} holds cells of type {dtype}, which are not handled"
     return InputError(f"{rule}. Turn them into numbers, texts or dates, or leave the column out.")

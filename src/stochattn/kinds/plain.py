@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -88,25 +89,21 @@ class Rescaled:
     that items which are brought to one amplitude afterwards differ from the stored ones too.
     """
 
-    arrays: Array  # (K_kept, ...)
-    weights: Array  # (K_kept,)
-    kept: Array  # (K_kept,) their indices among all stored items
+    stored: Array  # (K, ...)
+    weights: Array  # (K,) how often each counts
     items: str  # what they are called
     conditional: Generator  # which draws under conditions
-    limits: tuple[float, float]  # of values
+    limits: tuple[float, float] = (-math.inf, math.inf)  # of values
 
-    @classmethod
-    def fit(
-        cls,
-        arrays: Array,
-        weights: Array,
-        items: str,
-        conditional: Generator,
-        limits: tuple[float, float] = (-math.inf, math.inf),
-    ) -> Self:
-        """The generator of arrays (K, ...) that count `weights` (K,) times."""
-        kept = np.flatnonzero(weights > 0)
-        return cls(np.asarray(arrays[kept], dtype=np.float64), weights[kept], kept, items, conditional, limits)
+    @cached_property
+    def kept(self) -> Array:
+        """Indices of the items that count: (K_kept,)."""
+        return np.flatnonzero(self.weights > 0)
+
+    @cached_property
+    def arrays(self) -> Array:
+        """The items that count: (K_kept, ...)."""
+        return np.asarray(self.stored[self.kept], dtype=np.float64)
 
     @property
     def spread(self) -> float:
@@ -118,7 +115,8 @@ class Rescaled:
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n items and the stored one that each comes from. The first m of n are those that a call for m gives."""
         which, noise = rng.spawn(2)
-        i = pick_stratified(np.log(self.weights / self.weights.sum()), n, which)
+        weights = self.weights[self.kept]
+        i = pick_stratified(np.log(weights / weights.sum()), n, which)
         values = self.arrays[i]
         each = (n,) + (1,) * (values.ndim - 1)
         ends, place = noise.standard_normal((n, 2)), np.linspace(0, 1, values.shape[1])

@@ -166,14 +166,6 @@ class GaussianComponents(Protocol):
         """A draw around each of the memories k (n,), given values, (r,) or (n, r), of rows (r, d) times x: (n, d)."""
 
 
-class RegionDraws(NamedTuple):
-    """Draws x (n, d), the memory of each (n,), and its features in the region (n, r)."""
-
-    x: Array
-    source: Array
-    features: Array
-
-
 @dataclass(frozen=True, eq=False)
 class Restricted:
     """A mixture given that the features B x + origin lie in a region. Make one with `of`."""
@@ -219,8 +211,11 @@ class Restricted:
         """What a user must know about the region."""
         return rarity_notes(self.probability)
 
-    def sample(self, n: int, rng: np.random.Generator) -> RegionDraws:
-        """n independent draws. The first m of n are the m draws."""
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        """n independent draws x (n, d), the memory of each (n,), and its features in the region (n, r).
+
+        The first m of n are the m draws.
+        """
         attempts, noise = rng.spawn(2)
         streams = attempts.spawn(2)
         sources, features, n_kept = [np.empty(0, dtype=np.intp)], [np.empty((0, len(self.rows)))], 0
@@ -231,7 +226,7 @@ class Restricted:
             n_kept += len(sources[-1])
         source, y = np.concatenate(sources)[:n], np.concatenate(features)[:n]
         x = self.kernels.around(source, noise, self._equations(y))
-        return RegionDraws(x, source, y + self.origin)
+        return x, source, y + self.origin
 
     def _attempts(
         self, n: int, uniforms: np.random.Generator, normals: np.random.Generator

@@ -30,8 +30,8 @@ from .summary import SUMMARY
 if TYPE_CHECKING:
     from .._backend.arrays import Array
     from .codec import Codec, Items
-    from .description import KindDescription
     from .kind import AnyKind
+    from .options import KindDescription
 
 PART_NAME = re.compile(r"part-(\d{5,})\.\w+")
 
@@ -43,14 +43,6 @@ def parts_in(path: Path) -> list[Path]:
     order = {entry: int(number[1]) for entry, number in numbers.items() if number is not None}
     are_parts = len(order) == len(entries) and len({entry.suffix for entry in order}) == 1
     return sorted(order, key=lambda entry: order[entry]) if are_parts else []
-
-
-def read_codec(kind: AnyKind, path: Path, options: object, recognized: bool) -> Codec:
-    """The codec of a file, a folder or a folder of parts; recognized: whether the user did not name the kind."""
-    if parts := parts_in(path):
-        return kind.read_files(parts, options)  # type: ignore[no-any-return]  # the codec of any kind
-    codec: Codec = kind.read_recognized(path, options) if recognized else kind.read(path, options)
-    return codec
 
 
 def read_new(kind: AnyKind, codec: Codec, path: Path) -> Items:

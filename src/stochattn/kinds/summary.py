@@ -152,13 +152,13 @@ class RunSummary(Asked):
     def from_json(cls, content: str) -> RunSummary:
         """The summary that `to_json` wrote; ValueError for another text."""
         values = json.loads(content)
-        if not isinstance(values, dict) or set(values) != {one.name for one in fields(cls)}:
+        types = {field.name: str(field.type) for field in fields(cls)}
+        if not isinstance(values, dict) or values.keys() != types.keys():
             raise ValueError("the text is not the summary of a result.")
-        for one in fields(cls):
-            value = values[one.name]
-            if not isinstance(value, _JSON_TYPES.get(str(one.type), dict)):
-                raise ValueError(f"{one.name} must be of type {one.type}; got {value!r}.")
-            values[one.name] = tuple(map(str, value)) if isinstance(value, list) else value
+        for name, value in values.items():
+            if not isinstance(value, _JSON_TYPES.get(types[name], dict)):
+                raise ValueError(f"{name} must be of type {types[name]}; got {value!r}.")
+            values[name] = tuple(map(str, value)) if isinstance(value, list) else value
         values["trial"] = None if values["trial"] is None else TrialRecord.from_plain(values["trial"])
         return cls(**{**values, "classes": {name: ClassShare(**share) for name, share in values["classes"].items()}})
 

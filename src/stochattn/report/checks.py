@@ -18,7 +18,10 @@ from .._backend.arrays import Array
 from .._backend.html import number, share
 from ..evaluation.fidelity import (
     AGREEMENT,
+    CORRELATIONS,
+    NEARNESS,
     PARTS,
+    RELATIONS,
     TAILS,
     TRAINING,
     TWO_SAMPLE,
@@ -29,7 +32,6 @@ from ..evaluation.fidelity import (
     judge_score,
 )
 from ..evaluation.inspection import Mode, is_beyond
-from ..evaluation.relabeling import CORRELATIONS, NEARNESS, RELATIONS
 from ..kinds.comparison import Measure
 from .evidence import Evidence
 

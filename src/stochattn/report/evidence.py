@@ -17,6 +17,12 @@ from .._backend.console import Progress, hide_warnings
 from .._backend.products import limit_to_one_thread
 from ..core.metrics import cosine_novelty, diversity
 from ..core.neighbors import nearest_distances, spaced_indices
+from ..evaluation.fidelity import (
+    Relabeling,
+    chance_explains_copies,
+    chance_explains_repeats,
+    compute_repeat_share,
+)
 from ..evaluation.inspection import (
     CHANCE,
     Mode,
@@ -26,17 +32,10 @@ from ..evaluation.inspection import (
     count_modes,
     round_trip_loss,
 )
-from ..evaluation.relabeling import (
-    Relabeling,
-    chance_explains_copies,
-    chance_explains_repeats,
-    compute_repeat_share,
-)
 from ..evaluation.split_half import SplitHalfResult, count_features, count_splits, split_half_validation
 from ..kinds.codec import Codec, Items
-from ..kinds.comparison import Comparison, Part, Values
+from ..kinds.comparison import MAX_STORED, Comparison, Part, Values, distances_among, near_limit
 from ..kinds.generator import LIBRARY
-from ..kinds.near_copies import MAX_STORED, distances_among, near_limit, stored_vectors
 from ..synthesizer.synthesizer import Synthesizer
 
 MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications of their comparison
@@ -211,7 +210,7 @@ def measure(
     n_steps = 2 + count_splits(synth, quick=quick)
     with Progress(n_steps, "report", progress) as bar, _reproducible():
         measured, rows = _select_measured(synth, items)
-        vectors = stored_vectors(kind, codec, synth.kept)
+        vectors = kind.measures.stored_vectors(codec, synth.kept)
         among_stored = closeness_among_stored(vectors, stored_rows, MAX_STORED)
         distances = nearest_distances(kind.measures.comparable(codec, measured), vectors)
         nearest, _ = kind.measures.annotate(codec, measured, n)

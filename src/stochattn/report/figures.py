@@ -19,7 +19,7 @@ from .._backend.arrays import Array
 from .._backend.html import Html, figure, join, name, number, png, share, svg, tag, text
 from ..core.neighbors import spaced_indices
 from ..kinds.comparison import Part, Values
-from ..kinds.gallery import laid_out
+from ..kinds.display import lay_out
 from ..kinds.kind import AnyKind
 from .evidence import Classes, Evidence
 
@@ -191,7 +191,7 @@ def overlays(parts: Sequence[Part], part: str) -> Html:
     about = f"{n} {parts_shown}, the most different first. Heights and lengths are shares of the values that are known."
     cards = [_card(p, p.values(), part) for p in shown if p.values is not None]
     heading = tag("h3", f"Distribution of each {part}")
-    return join([heading, tag("p", *keys, about, class_="note"), laid_out(cards, "items overlays")])
+    return join([heading, tag("p", *keys, about, class_="note"), lay_out(cards, "items overlays")])
 
 
 def _card(part: Part, values: Values, noun: str) -> Html:

@@ -20,9 +20,8 @@ from ..core.neighbors import spaced_indices
 from ..core.temperature import BetaRule
 from ..evaluation.fidelity import AGREEMENT, PARTS, TAILS, TRAINING, TWO_SAMPLE, WITHIN
 from ..evaluation.split_half import IDEAL, SplitHalfResult
-from ..kinds.codec import Items
-from ..kinds.controls import condition_text
-from ..kinds.gallery import GalleryItems
+from ..kinds.codec import Items, condition_text
+from ..kinds.display import GalleryItems
 from ..kinds.generator import HasRows
 from ..kinds.kind import AnyKind
 from ..kinds.options import given_options

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from .._backend.arrays import Array, free_memory, gigabytes
-from .._backend.parallel import Shared, effective_jobs, in_workers
+from .._backend.arrays import Array
+from .._backend.parallel import Shared, effective_jobs, in_workers, jobs_for_searches
 from .._backend.products import limit_to_one_thread
 from .._backend.random import Purpose, generator
 from ..core.metrics import cosine_novelty
 from ..kinds.codec import Batch, Items
-from ..kinds.generator import LIBRARY, Generated, HasRows
-from ..kinds.options import InputError
-from .fitting import search_context
-from .trial import MAX_COPIES
+from ..kinds.generator import LIBRARY, Generated
 
 if TYPE_CHECKING:
     from .synthesizer import Synthesizer
 
 BLOCK, BLOCK_NUMBERS = 4096, 2**23
 """Items drawn at a time, and the most numbers in them. Results depend on both."""
-N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
-"""Attempts by which shares of classes are predicted, where items say their own class, and the fewest draws."""
-N_TRIED, MIN_REDRAWN, MAX_REDRAWN = 256, 64, 8192
-"""Draws by which the share of copies is estimated, and the fewest and the most that replace the copies of a block."""
-COPIES = 2
-"""Copies of new items in memory while blocks are joined."""
+MIN_REDRAWN, MAX_REDRAWN = 64, 8192
+"""The fewest and the most draws that replace the copies of a block."""
 Result = TypeVar("Result")
-DrawBlock: TypeAlias = "Callable[[Synthesizer, int, Block], Result]"
+DrawBlock: TypeAlias = "Callable[[Shared[Synthesizer], int, Block], Result]"
 
 
 class Block(NamedTuple):
@@ -44,18 +38,11 @@ class Block(NamedTuple):
     n_total: int
 
 
-def split_into_blocks(n: int, size: int, numbers: range | None = None) -> Iterator[Block]:
-    """n items in blocks of `size`: all blocks, or those with these numbers."""
-    numbers = range(-(-n // size)) if numbers is None else numbers
-    return (Block(b, b * size, min(size, n - b * size), n) for b in numbers)
-
-
-def choose_block_size(synth: Synthesizer, most: int, most_numbers: int) -> int:
-    """How many items are drawn at a time: as the generator declares, at most so many, with so many numbers in all."""
-    item = synth.codec.take(synth.codec.stored, np.arange(1))
-    numbers = getattr(synth.generator, "numbers_per_item", None) or synth.codec.features(item).shape[1]
-    declared = getattr(synth.generator, "block_items", most)
-    return int(max(min(most, most_numbers // numbers, declared), 1))
+@contextmanager
+def search_context(n_jobs: int | None) -> Iterator[None]:
+    """A context for fits and their searches: n_jobs workers, where steps allow it, and the same bits for any number."""
+    with limit_to_one_thread(LIBRARY), jobs_for_searches(n_jobs):
+        yield
 
 
 def draw_blocks(
@@ -72,29 +59,12 @@ def draw_blocks(
             synth.describe()
             if draw is draw_batch:
                 _ = synth.stored_rows
-    blocks = split_into_blocks(n, synth.block_size, numbers)
-    with in_workers(partial(_draw_in_worker, draw, Shared(synth), seed), blocks, n_jobs) as results:
+    size = synth.block_size
+    numbers = range(-(-n // size)) if numbers is None else numbers
+    blocks = (Block(b, b * size, min(size, n - b * size), n) for b in numbers)
+    with in_workers(partial(draw, Shared(synth), seed), blocks, n_jobs) as results:
         for result in results:  # noqa: UP028  # `yield from` would close the results before the context does
             yield result
-
-
-def _draw_in_worker(draw: DrawBlock[Result], synth: Shared[Synthesizer], seed: int, block: Block) -> Result:
-    with limit_to_one_thread(LIBRARY):
-        return draw(synth.value, seed, block)
-
-
-def require_memory(blocks: Iterator[Items], n: int, name: str) -> Iterator[Items]:
-    """The blocks of n items; InputError after the first of several if all of them do not fit into memory.
-
-    name: what the items are called
-    """
-    for number, items in enumerate(blocks):
-        if number == 0 and len(items) < n:
-            needed, free = COPIES * n * count_bytes(items) // len(items), free_memory()
-            if free is not None and needed > free:
-                room = f"{gigabytes(needed)} of memory, and {gigabytes(free)} are free"
-                raise InputError(f"n={n:,} new {name} take {room}. Draw fewer, or `write` them to a file in blocks.")
-        yield items
 
 
 def count_bytes(items: Items) -> int:
@@ -104,75 +74,47 @@ def count_bytes(items: Items) -> int:
     return sum(map(sys.getsizeof, items)) if isinstance(items, list | tuple) else int(items.nbytes)
 
 
-def draw_items(synth: Synthesizer, seed: int, block: Block) -> Items:
+def draw_items(shared: Shared[Synthesizer], seed: int, block: Block) -> Items:
     """The items of a block."""
-    return _draw_without_copies(synth, seed, block)[0]
+    with limit_to_one_thread(LIBRARY):
+        return _draw_without_copies(shared.value, seed, block)[0]
 
 
-def draw_batch(synth: Synthesizer, seed: int, block: Block) -> Batch:
+def draw_batch(shared: Shared[Synthesizer], seed: int, block: Block) -> Batch:
     """The items of a block, with what is measured on each of them."""
-    items, generated = _draw_without_copies(synth, seed, block)
-    if generated.source is None:
-        return Batch(block.first, items, None, None, {}, None)
-    nearest, extra = synth.kind.measures.annotate(synth.codec, items, block.n_total)
-    rows = synth.rows(items) if generated.rows is None else generated.rows
-    novelty = cosine_novelty(rows, synth.stored_rows)
-    return Batch(block.first, items, nearest, novelty, extra, generated.source)
+    with limit_to_one_thread(LIBRARY):
+        synth = shared.value
+        items, generated = _draw_without_copies(synth, seed, block)
+        if generated.source is None:
+            return Batch(block.first, items, None, None, {}, None)
+        nearest, extra = synth.kind.measures.annotate(synth.codec, items, block.n_total)
+        rows = synth.rows(items) if generated.rows is None else generated.rows
+        novelty = cosine_novelty(rows, synth.stored_rows)
+        return Batch(block.first, items, nearest, novelty, extra, generated.source)
 
 
 def _draw_without_copies(synth: Synthesizer, seed: int, block: Block) -> tuple[Items, Generated]:
     """The items of a block. The j-th copy of a stored item becomes the j-th draw of a second stream that is no copy."""
-    generated, items, is_copy = _draw_and_decode(synth, block.n, generator(seed, Purpose.DRAW, block.number))
+    generated, items, is_copy = draw_and_decode(synth, block.n, generator(seed, Purpose.DRAW, block.number))
     if is_copy is None or not is_copy.any() or not synth.redraws_copies:
         return items, generated
     copies, n = np.flatnonzero(is_copy), MIN_REDRAWN
     while True:
-        second, _, is_copy = _draw_and_decode(synth, n, generator(seed, Purpose.REDRAW, block.number))
+        second, _, is_copy = draw_and_decode(synth, n, generator(seed, Purpose.REDRAW, block.number))
         new = np.flatnonzero(~np.asarray(is_copy))[: len(copies)]
         if len(new) == len(copies) or n == MAX_REDRAWN:
             break
         n = min(4 * n, MAX_REDRAWN)
-    pairs = zip(generated, second, strict=True)
-    generated = Generated(*(_replace_at(array, copies[: len(new)], other, new) for array, other in pairs))
+    arrays = [None if array is None else array.copy() for array in generated]
+    for array, drawn_again in zip(arrays, second, strict=True):
+        if array is not None and drawn_again is not None:
+            array[copies[: len(new)]] = drawn_again[new]
+    generated = Generated(*arrays)
     return synth.decoder.decode(generated.values, generated.source), generated
 
 
-def _draw_and_decode(synth: Synthesizer, n: int, rng: np.random.Generator) -> tuple[Generated, Items, Array | None]:
+def draw_and_decode(synth: Synthesizer, n: int, rng: np.random.Generator) -> tuple[Generated, Items, Array | None]:
     """n draws, as items, and which of these copy a stored item and may be drawn again."""
     generated = synth.generator.sample(n, rng)
     items = synth.decoder.decode(generated.values, generated.source)
     return generated, items, synth.codec.exact_copies(items)
-
-
-def _replace_at(array: Array | None, places: Array, others: Array | None, which: Array) -> Array | None:
-    """An array (n, ...) with some of others in its place."""
-    if array is None or others is None:
-        return array
-    out = array.copy()
-    out[places] = others[which]
-    return out
-
-
-def must_redraw_copies(synth: Synthesizer) -> bool:
-    """Whether draws copy stored items more often than these repeat each other, and most draws are no copies."""
-    share = float(np.asarray(_draw_and_decode(synth, N_TRIED, generator(0, Purpose.RULE))[2]).mean())
-    return bool(synth.codec.share_repeated <= share <= MAX_COPIES)
-
-
-def predict_shares(synth: Synthesizer) -> dict[str, float]:
-    """The share of each class among draws, where classes are known and the mixture gives it; else empty."""
-    labels = synth.codec.labels
-    if labels is None:
-        return {}
-    classes = np.array(labels)
-    if synth.kind.measures.items_have_labels:
-        n = max(round(N_CLASS_DRAWS * getattr(synth.generator, "acceptance", 1.0)), MIN_CLASS_DRAWS)
-        generated = synth.generator.sample(n, generator(0, Purpose.RULE))
-        items = synth.decoder.decode(generated.values, generated.source)
-        classes = synth.kind.measures.labels_of(synth.codec, items, generated.source)
-        shares = np.full(len(classes), 1 / len(classes))
-    elif isinstance(synth.generator, HasRows):
-        shares = synth.generator.source_probabilities()
-    else:
-        return {}
-    return {name: float(shares[classes == name].sum()) for name in sorted(set(labels))}

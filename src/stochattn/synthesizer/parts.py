@@ -1,7 +1,8 @@
-"""New items as a folder of parts, which the workers of a Dask cluster draw and write on a file system that all share.
+"""New items on their way to a file: what is measured of them, and parts that the workers of a Dask cluster write.
 
-Part p holds fixed blocks of items, and block b depends on (seed, b): the parts hold the items that one process writes.
-The parts of a Zarr array are chunks of it.
+One process writes a file, or the chunks of a Zarr array. The workers of a cluster draw and write a folder of parts on a
+file system that all share. Part p holds fixed blocks of items, and block b depends on (seed, b): the parts hold the
+items that one process writes. The parts of a Zarr array are chunks of it.
 """
 
 from __future__ import annotations
@@ -9,28 +10,179 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from uuid import uuid4
 
+import numpy as np
+
+from .._backend.arrays import Array
 from .._backend.console import Progress
-from .._backend.zarr_files import METADATA, UNFINISHED
-from ..kinds.codec import Format, Settings
+from .._backend.products import limit_to_one_thread
+from .._backend.zarr_files import METADATA, UNFINISHED, ZarrRows, create_zarr
+from ..core.neighbors import nearest_distances
+from ..kinds.codec import Batch, Codec, Format, Settings, Writer
+from ..kinds.comparison import distances_among, near_limit
+from ..kinds.generator import LIBRARY
+from ..kinds.kind import AnyKind
 from ..kinds.options import InputError
 from ..storage.dask import dask_module
-from .tally import Counts, write_items
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
     from .synthesizer import Synthesizer
 
+MAX_CHUNK_BYTES = 2**22
 BLOCKS_PER_PART = 16
 NO_WORKERS_SECONDS = 10.0  # after which an absence of workers is an error
 MAX_SYNTHESIZER = "1 GiB"  # that travels to the scheduler without a warning about large task graphs
 REMOVING_SECONDS = 5.0  # for which workers that are still writing a part may delay the removal of a folder
+
+
+def create_array(synth: Synthesizer, n: int, seed: int, settings: Settings, folder: Path) -> None:
+    """Describe the array of n new items in an empty folder; `ChunkWriter` fills it.
+
+    A chunk holds whole blocks, and a part holds whole chunks: no two workers write to one chunk. The first item tells
+    the shape.
+    """
+    first = next(synth.batches(1, seed))
+    row = synth.kind.as_array(synth.codec, first.items, 0)
+    blocks, block_bytes = 1, synth.block_size * row.nbytes
+    while BLOCKS_PER_PART % (2 * blocks) == 0 and 2 * blocks * block_bytes <= MAX_CHUNK_BYTES:
+        blocks *= 2
+    attributes = {**synth.kind.array_attributes(synth.codec), "stochattn": settings._asdict()}
+    create_zarr(folder, (n, *row.shape[1:]), blocks * synth.block_size, row.dtype, attributes)
+
+
+class ChunkWriter:
+    """Writes new items to an array that `create_array` described."""
+
+    def __init__(self, kind: AnyKind, codec: Codec, folder: Path) -> None:
+        self._kind, self._codec, self._rows = kind, codec, ZarrRows(folder)
+
+    def write(self, batch: Batch) -> None:
+        """Write these."""
+        self._rows.write(batch.first, self._kind.as_array(self._codec, batch.items, batch.first))
+
+    def close(self) -> None:
+        """Write the items that do not fill a chunk."""
+        self._rows.close()
+
+
+MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are measured as they are in the file
+MIN_COMPARED, MAX_WORK = 500, 4e9  # vectors, and multiplications that finding the nearest stored ones may take
+MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized: memory stays bounded
+
+
+@dataclass
+class Counts:
+    """What is measured of items; sums have a term for each batch, so that joined counts are those of one process."""
+
+    n: int = 0
+    novelty: list[float] = field(default_factory=list)
+    measured: int = 0
+    novelty_decoded: list[float] = field(default_factory=list)
+    copies: int = 0
+    near_copies: int = 0
+    compared: int = 0  # vectors that near-copies are counted among: of a few items, which may have several each
+    columns: dict[str, list[Array]] = field(default_factory=dict)
+    classes: Counter[str] = field(default_factory=Counter)
+
+    def join(self, following: Counts) -> None:
+        """Count further items, which follow these."""
+        for name, value in vars(following).items():
+            if name == "columns":
+                for column, parts in following.columns.items():
+                    self.columns.setdefault(column, []).extend(parts)
+            else:
+                setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass
+class Tally:
+    """Measures items while they pass on their way to a file."""
+
+    synth: Synthesizer
+    counts: Counts = field(default_factory=Counts)
+
+    def add(self, batch: Batch) -> None:
+        """Count these items. Those that are made of many stored ones have no novelty and no class."""
+        kind, codec, counts, before = self.synth.kind, self.synth.codec, self.counts, batch.first
+        counts.n += len(batch.items)
+        if batch.novelty is None or batch.nearest is None or batch.source is None:
+            return
+        counts.novelty.append(float(batch.novelty.sum()))
+        for name, values in batch.extra.items():
+            counts.columns.setdefault(name, []).append(values[: max(MAX_SUMMARIZED - before, 0)])
+        if codec.labels is not None:
+            counts.classes.update(map(str, kind.measures.labels_of(codec, batch.items, batch.source).tolist()))
+        measured = np.arange(min(len(batch.items), max(MAX_MEASURED - before, 0)))
+        if len(measured):
+            items = codec.take(batch.items, measured)
+            same = kind.measures.same(codec, items, codec.take(codec.stored, batch.nearest[measured]))
+            counts.measured += len(measured)
+            counts.novelty_decoded.append(float(self.synth.novelty(items).sum()))
+            counts.copies += int(same.reshape(len(measured), -1).all(1).sum())
+            compared = codec.take(items, measured[: max(self.n_compared - before, 0)])
+            if len(compared) and not np.isnan(self.near_limit):
+                vectors = kind.measures.comparable(codec, compared)
+                counts.near_copies += int((nearest_distances(vectors, self.stored_vectors) < self.near_limit).sum())
+                counts.compared += len(vectors)
+
+    @cached_property
+    def stored_vectors(self) -> Array:
+        """Vectors (m, p) of the stored items that count."""
+        return self.synth.kind.measures.stored_vectors(self.synth.codec, self.synth.kept)
+
+    @cached_property
+    def near_limit(self) -> float:
+        """The distance below which a vector is a near-copy; NaN where it is not known."""
+        return near_limit(distances_among(self.stored_vectors))
+
+    @cached_property
+    def n_compared(self) -> int:
+        """How many items, from the first on, are compared with all stored ones."""
+        codec = self.synth.codec
+        vectors = self.synth.kind.measures.comparable(codec, codec.take(codec.stored, np.arange(1)))
+        most = min(MAX_MEASURED, max(MIN_COMPARED, MAX_WORK / self.stored_vectors.size))
+        return max(int(most) // len(vectors), 1)
+
+
+def write_items(
+    synth: Synthesizer,
+    batches: Iterable[Batch],
+    place: BinaryIO | Path,
+    format: Format,
+    settings: Settings,
+    progress: Progress | None = None,
+) -> Counts:
+    """Write batches to a file or an empty folder, and count them."""
+    with limit_to_one_thread(LIBRARY):
+        tally = Tally(synth)
+        writer: Writer
+        if format.in_chunks and isinstance(place, Path):
+            writer = ChunkWriter(synth.kind, synth.codec, place)
+        else:
+            writer = synth.kind.writer(synth.codec, place, format, settings)
+        try:
+            for batch in batches:
+                writer.write(batch)
+                tally.add(batch)
+                if progress is not None:
+                    progress.update(batch.first + len(batch.items))
+        except Exception:
+            with suppress(Exception):  # an open Parquet file complains when it is collected
+                writer.close()
+            raise
+        writer.close()
+    return tally.counts
 
 
 class PartFile(NamedTuple):
@@ -99,13 +251,12 @@ def _submit(
 
 def write_part(synth: Synthesizer, part: PartFile, format: Format, settings: Settings) -> Counts:
     """Write a part, which gets its name when it is complete; chunks of an array get theirs one by one."""
+    batches = synth.batches(part.n, part.seed, blocks=part.blocks)
     if format.in_chunks:
-        batches = synth.batches(part.n, part.seed, blocks=part.blocks)
         return write_items(synth, batches, part.path.parent, format, settings)
     unfinished = part.path.with_name(f".{part.path.name}.{uuid4().hex}")
     try:
         with unfinished.open("wb") as stream:
-            batches = synth.batches(part.n, part.seed, blocks=part.blocks)
             counts = write_items(synth, batches, stream, format, settings)
         os.replace(unfinished, part.path)
     except BaseException:

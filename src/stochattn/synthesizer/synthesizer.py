@@ -1,42 +1,114 @@
-"""Synthesizer: a codec and a generator, which together make new items like the stored ones."""
+"""Synthesizer: a codec and a generator, which together make new items like the stored ones.
+
+Conditions do not change a fit: a Synthesizer shares its `Fit` with all those that `condition` makes of it. The file of
+a synthesizer holds json and arrays, from which the same draws follow for the same seed.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._backend.arrays import Array
+from .._backend.arrays import Array, free_memory, gigabytes
 from .._backend.checks import check_boolean, check_count, check_path, check_positive
+from .._backend.files import require_file
 from .._backend.parallel import check_jobs
-from .._backend.random import SeedLike, seed_of
+from .._backend.random import Purpose, SeedLike, generator, seed_of
+from .._backend.state import load_format, read_format, save_state
+from .._version import __version__
 from ..core.conditioning import selection_mask
 from ..core.memory import FilePath
 from ..core.metrics import cosine_novelty
-from ..kinds.codec import Batch, Codec, Conditioned, Items
-from ..kinds.generator import Description, Generator, HasLogDensity, HasRows
+from ..kinds.codec import Batch, Codec, Conditioned, Items, conditions_of, plain_conditions
+from ..kinds.generator import Adjustable, Description, Generator, HasLogDensity, HasRows
 from ..kinds.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
-from ..kinds.options import InputError, given_options, listed
-from ..kinds.registry import kind_for, read_codec
-from ..kinds.summary import RunSummary, checksum
-from . import drawing, saving
-from .fitting import Fit, search_context
-from .trial import Trial
+from ..kinds.options import InputError, given_options, listed, option_fields
+from ..kinds.registry import kind_for, kind_of, parts_in
+from ..kinds.summary import RunSummary, TrialRecord, checksum
+from . import drawing
+from .drawing import search_context
+from .trial import MAX_COPIES, Trial
 from .writing import write_samples
 
 if TYPE_CHECKING:
     from ..evaluation.split_half import SplitHalfResult
 
 
+N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
+"""Attempts by which shares of classes are predicted, where items say their own class, and the fewest draws."""
+N_TRIED = 256  # draws by which the share of copies is estimated
+COPIES = 2  # of new items in memory while blocks are joined
 MIN_STORED = 8  # below which a note says that they are hardly enough
+FILE_NAME = "stochattn synthesizer"
+FORMAT = f"{FILE_NAME} 2"
 EARLIER_NAMES = {"asked": "requested", "resolved": "resolved", "n_jobs": "n_jobs"}
 """Attributes of a Synthesizer in 0.1, and those of its fit that take their place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Stored items and the generator that is fitted on them. Immutable: `with_...` returns another.
+
+    requested: the generator and options that the user requests; `choice` is what is used
+    weights:   (K,) how often each stored item counts
+    trial:     what chooses among generators, when one is first fitted; None where the user chose
+    resolved:  options that a rule chose in an earlier session, which need not be searched again
+    n_jobs:    workers of searches, as in `fit`
+    """
+
+    kind: AnyKind
+    codec: Codec
+    requested: GeneratorChoice
+    weights: Array
+    trial: Trial | None = None
+    resolved: Mapping[str, object] = field(default_factory=dict)
+    n_jobs: int | None = None
+    _of_codec: dict[Codec, Fit] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def choice(self) -> GeneratorChoice:
+        """The generator and its options: those that the user requests, or that the trial chose."""
+        if self.trial is None:
+            return self.requested
+        with search_context(self.n_jobs):
+            return self.trial.choice
+
+    @cached_property
+    def generator(self) -> Generator:
+        """The generator, without conditions, fitted when it is first needed."""
+        options = replace(self.choice.options, **self.resolved)
+        with search_context(self.n_jobs):
+            return self.kind.fit_generator(self.choice.name, self.codec, self.weights, options)
+
+    def with_codec(self, codec: Codec) -> Fit:
+        """The fit of another codec of the same items, always the same object, so that it is fitted once."""
+        if codec is self.codec:
+            return self
+        return self._of_codec.setdefault(codec, replace(self, codec=codec, resolved={}))
+
+    def change(self, **changes: Any) -> Fit:
+        """The fit with other weights, or of another generator; fitted where the generator here needs no new fit."""
+        changed = replace(self, resolved={}, **changes)
+        fitted = vars(self).get("generator")
+        if not isinstance(fitted, Adjustable) or self.choice.name != changed.choice.name:
+            return changed
+        before, after = self.choice.options, changed.choice.options
+        names = option_fields(type(after))
+        differing = {name for name in names if getattr(before, name) != getattr(after, name)}
+        if differing <= fitted.adjustable <= set(names):
+            with search_context(None):
+                options = {name: getattr(after, name) for name in fitted.adjustable}
+                adjusted = fitted.adjusted(changed.weights, **options)
+            if adjusted is not None:
+                vars(changed)["generator"] = adjusted
+        return changed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,8 +226,16 @@ class Synthesizer:
 
     def sample_items(self, n: int, seed: int, n_jobs: int | None = None) -> Items:
         """n new items, as the codec holds them."""
-        blocks = drawing.draw_blocks(drawing.draw_items, self, seed, n, n_jobs)
-        return self.codec.join(list(drawing.require_memory(blocks, n, self.kind.items)))
+        blocks: list[Items] = []
+        for items in drawing.draw_blocks(drawing.draw_items, self, seed, n, n_jobs):
+            if not blocks and len(items) < n:
+                needed, free = COPIES * n * drawing.count_bytes(items) // len(items), free_memory()
+                if free is not None and needed > free:
+                    room = f"{gigabytes(needed)} of memory, and {gigabytes(free)} are free"
+                    rule = f"n={n:,} new {self.kind.items} take {room}"
+                    raise InputError(f"{rule}. Draw fewer, or `write` them to a file in blocks.")
+            blocks.append(items)
+        return self.codec.join(blocks)
 
     def batches(self, n: int, seed: int, n_jobs: int | None = None, blocks: range | None = None) -> Iterator[Batch]:
         """n new items in blocks, all or those with these numbers, with what is measured on each of them."""
@@ -163,13 +243,17 @@ class Synthesizer:
 
     @property
     def block_size(self) -> int:
-        """How many items are drawn at a time."""
-        return drawing.choose_block_size(self, drawing.BLOCK, drawing.BLOCK_NUMBERS)
+        """How many items are drawn at a time: as the generator declares, and few if each holds many numbers."""
+        item = self.codec.take(self.codec.stored, np.arange(1))
+        numbers = getattr(self.generator, "numbers_per_item", None) or self.codec.features(item).shape[1]
+        declared = getattr(self.generator, "block_items", drawing.BLOCK)
+        return int(max(min(drawing.BLOCK, drawing.BLOCK_NUMBERS // numbers, declared), 1))
 
     @cached_property
     def redraws_copies(self) -> bool:
-        """Whether new items that equal a stored one are drawn again."""
-        return drawing.must_redraw_copies(self)
+        """Whether draws copy stored items more often than these repeat each other, and most draws are no copies."""
+        _, _, is_copy = drawing.draw_and_decode(self, N_TRIED, generator(0, Purpose.RULE))
+        return bool(self.codec.share_repeated <= np.asarray(is_copy).mean() <= MAX_COPIES)
 
     def rows(self, items: Items) -> Array:
         """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
@@ -197,8 +281,21 @@ class Synthesizer:
         return self.generator.predicted_novelty() if isinstance(self.generator, HasRows) else float("nan")
 
     def predicted_shares(self) -> dict[str, float]:
-        """The share of each class among draws, where classes are known and the law gives it; else empty."""
-        return drawing.predict_shares(self)
+        """The share of each class among draws, where classes are known and the mixture gives it; else empty."""
+        labels, fitted = self.codec.labels, self.generator
+        if labels is None:
+            return {}
+        if self.kind.measures.items_have_labels:
+            n = round(N_CLASS_DRAWS * getattr(fitted, "acceptance", 1.0))
+            generated = fitted.sample(max(n, MIN_CLASS_DRAWS), generator(0, Purpose.RULE))
+            items = self.decoder.decode(generated.values, generated.source)
+            classes = self.kind.measures.labels_of(self.codec, items, generated.source)
+            shares = np.full(len(classes), 1 / len(classes))
+        elif isinstance(fitted, HasRows):
+            classes, shares = np.array(labels), fitted.source_probabilities()
+        else:
+            return {}
+        return {name: float(shares[classes == name].sum()) for name in sorted(set(labels))}
 
     def log_density(self, items: Any) -> Array:
         """log density of items, in the units of the generator's arrays: for comparing items with each other; (n,)."""
@@ -238,13 +335,13 @@ class Synthesizer:
     def subset(self, selection: Any) -> Synthesizer:
         """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""
         weights = np.where(self._select(selection, "leaves"), self.weights, 0.0)
-        return replace(self, generator_fit=self.generator_fit.with_weights(weights))
+        return replace(self, generator_fit=self.generator_fit.change(weights=weights))
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
         """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
         ratio = check_positive("ratio", ratio, "It multiplies how often the selected items count.")
         ratios = np.where(self._select(selection, "selects"), ratio, 1.0)
-        return replace(self, generator_fit=self.generator_fit.with_weights(self.weights * ratios))
+        return replace(self, generator_fit=self.generator_fit.change(weights=self.weights * ratios))
 
     def _select(self, selection: Any, verb: str) -> Array:
         """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
@@ -268,11 +365,11 @@ class Synthesizer:
         fit, requested = self.generator_fit, choose_generator(self.kind, name, options)
         is_declined = fit.trial is None and fit.requested == choose_generator(self.kind, AUTO, {})  # by trial=False
         trial = None if is_declined else Trial.of(self.kind, self.codec, name, requested)
-        return replace(self, generator_fit=fit.with_choice(requested, trial))
+        return replace(self, generator_fit=fit.change(requested=requested, trial=trial))
 
     def with_choice(self, choice: GeneratorChoice) -> Synthesizer:
         """The same stored items under this generator with these options, without a trial."""
-        return replace(self, generator_fit=self.generator_fit.with_choice(choice))
+        return replace(self, generator_fit=self.generator_fit.change(requested=choice, trial=None))
 
     def with_resolved(self, options: Mapping[str, object]) -> Synthesizer:
         """The same choices, with values of options that a rule chose before, which are not searched again."""
@@ -333,7 +430,31 @@ class Synthesizer:
 
     def save(self, path: FilePath, *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
-        saving.save(self, check_path("path", path), replace)
+        path = check_path("path", path)
+
+        def check() -> None:
+            require_file(f"path {os.fspath(path)!r}", path, lambda old: FILE_NAME in read_format(old), replace)
+
+        check()
+        options = given_options(self.choice.options)
+        if functions := [name for name, value in options.items() if callable(value)]:
+            rule = f"a synthesizer with {functions[0]}= cannot be saved: a file cannot hold a function"
+            raise TypeError(f"{rule}. Fit again where you need it, write new items, or leave {functions[0]} out.")
+        state = {
+            "format": FORMAT,
+            "version": __version__,
+            "kind": self.kind.name,
+            "codec": self.codec.state(),
+            "generator": self.choice.name,
+            "options": options,
+            "resolved": self.describe().resolved,
+            "trial": None if self.trial is None else asdict(self.trial.record),
+            "weights": self.weights,
+            "source": self.source,
+            "source_sha256": self.source_sha256,
+            "conditions": plain_conditions(self.conditions),
+        }
+        save_state(path, state, check)
 
     def __repr__(self) -> str:
         is_tried = self.trial is not None and self.trial.is_done  # a line of text is no reason to begin a trial
@@ -395,7 +516,11 @@ def fit_kind(
     choice = choose_generator(data_kind, generator, options)
     origin: dict[str, Any] = {}
     if isinstance(source, str | os.PathLike):
-        codec = read_codec(data_kind, Path(source), reading, recognized)
+        path = Path(source)
+        if parts := parts_in(path):
+            codec = data_kind.read_files(parts, reading)
+        else:
+            codec = data_kind.read_recognized(path, reading) if recognized else data_kind.read(path, reading)
         origin = {"source": os.fspath(source), "source_sha256": checksum(source)}
     else:
         codec = data_kind.codec_of(source, reading)
@@ -413,4 +538,14 @@ def load(path: FilePath) -> Synthesizer:
     >>> again
     Synthesizer(3 sequences, generator='latent')
     """
-    return Synthesizer(**saving.load(check_path("path", path)))
+    how = "Synthesizer.save", __version__, "Fit the data and save it again."
+    state: dict[str, Any] = load_format(check_path("path", path), FORMAT, *how)
+    kind = kind_of(state["kind"])
+    choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
+    codec, trial = kind.codec_from_state(state["codec"]), None
+    if state.get("trial") is not None:
+        trial = Trial(kind, codec, choice)
+        vars(trial)["record"] = TrialRecord.from_plain(state["trial"])
+    fit = Fit(kind, codec, choice, state["weights"], trial, state.get("resolved", {}))
+    source = {name: state[name] for name in ("source", "source_sha256") if name in state}
+    return Synthesizer(fit, conditions_of(state["conditions"]), **source)

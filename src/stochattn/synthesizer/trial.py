@@ -27,10 +27,9 @@ from .._backend.console import hide_warnings
 from .._backend.products import limit_to_one_thread
 from ..core.neighbors import nearest_distances, spaced_indices
 from ..kinds.codec import Codec, Items
-from ..kinds.comparison import two_sample_accuracy
+from ..kinds.comparison import share_near, two_sample_accuracy
 from ..kinds.generator import LIBRARY, Description, Generator
 from ..kinds.kind import AUTO, AnyKind, GeneratorChoice
-from ..kinds.near_copies import share_near
 from ..kinds.options import given_options, knob_of
 from ..kinds.summary import Attempt, TrialRecord
 
@@ -45,14 +44,19 @@ MAX_COPIES = 0.5  # share of copies among draws, beyond which they are meant to 
 FACTORS = (2.0, 4.0)  # by which the knob of the default is turned where it does not pass
 
 
-class _Measured(NamedTuple):
-    """New items, or stored ones in their place: the worst of two-sample tests and what chance gives, and the others."""
+class _Result(NamedTuple):
+    """What came of one choice: its losses by measure, and how the generator describes itself."""
 
-    accuracy: float
-    chance: float
-    near: float
-    key: float  # beyond what stored items have, in units of twice the slack; NaN where it is not known
-    n: int  # vectors that were told apart
+    choice: GeneratorChoice
+    attempt: Attempt
+    losses: tuple[float, float, float]
+    least: float  # the worst of the losses, of values that are a standard error better
+    about: Description | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is more like held-out items than like the worst ones, as far as the measures tell."""
+        return self.least <= PASSED
 
 
 class _Half:
@@ -112,54 +116,56 @@ class _Half:
         key = next((measure for measure in measures if measure.name == self.kind.measures.key.name), None)
         return math.nan if key is None else abs(key.value - (key.ideal or 0.0))
 
-    def draw(self, generator: Generator) -> Items:
+    def judge(self, choice: GeneratorChoice) -> _Result:
+        """Fit a generator on the fitted half, and judge what it draws by the other."""
+        kind, options, slack = self.kind, given_options(choice.options), self.kind.measures.key.slack
+        try:
+            generator = kind.fit_generator(choice.name, self.codec, np.ones(self.n_fitted), choice.options)
+            about = generator.describe()
+            items = self._draw(generator)
+            vectors = self._vectors(items)
+            accuracies = self._accuracies(items, vectors)
+            near = share_near(nearest_distances(vectors, self.vectors), self.to_fitted, self.near_share)
+            first = self.codec.take(items, np.arange(min(self.n_fitted, len(items))))  # as many as fitted
+            key = (self._from_ideal(first) - self.key) / (2 * slack)
+            chances = self.chance if max(accuracies) > (1 + PASSED) / 2 else (0.5, 0.5)  # only where it may matter
+        except ValueError as error:
+            return _Result(choice, Attempt(choice.name, options, failure=str(error)), (1.0, 1.0, 1.0), 1.0, None)
+        worst = max((0, 1), key=lambda i: (accuracies[i] - chances[i]) / max(1 - chances[i], 1e-9))
+        accuracy, chance, n = accuracies[worst], chances[worst], min(len(vectors), len(self.real))
+
+        def losses(errors: float) -> tuple[float, float, float]:
+            """Losses by the three measures, of values that are so many standard errors better."""
+            better = accuracy - errors * math.sqrt(accuracy * (1 - accuracy) / (2 * n))
+            fewer = near - errors * math.sqrt(max(near * (1 - near), 0.0) / n)
+            q = self.near_share
+            of_limit = errors / math.sqrt(q * len(self.real))  # of its logarithm: few held-out items are so near
+            by_accuracy = (better - chance) / (1 - chance) if chance < 1 else 0.0
+            by_near = (math.log(fewer / q) - of_limit) / math.log(1 / q) if fewer > q else 0.0
+            by_key = key - errors * self.key_error / (2 * slack) if errors and key > PASSED else key
+            values = by_accuracy, by_near, by_key if math.isfinite(by_key) else 0.0
+            return tuple(float(np.clip(value, 0.0, 1.0)) for value in values)  # type: ignore[return-value]
+
+        by_measure = losses(0.0)
+        attempt = Attempt(
+            choice.name,
+            options,
+            two_sample=accuracy,
+            two_sample_stored=chance,
+            near_copies=near,
+            key_measure=slack * 2 * key if math.isfinite(key) else None,
+            loss=max(by_measure),
+        )
+        return _Result(choice, attempt, by_measure, max(losses(1.0)), about)
+
+    def _draw(self, generator: Generator) -> Items:
         """New items of a generator that is fitted on the fitted half."""
-        drawn = generator.sample(max(self.n_fitted, MIN_DRAWS), np.random.default_rng(1))
-        items = self.codec.decode(drawn.values, drawn.source)
+        draws = generator.sample(max(self.n_fitted, MIN_DRAWS), np.random.default_rng(1))
+        items = self.codec.decode(draws.values, draws.source)
         copies = self.codec.exact_copies(items)  # which drawing replaces, unless stored items repeat as often
         if copies is None or not self.codec.share_repeated <= copies.mean() <= MAX_COPIES:
             return items
         return self.codec.take(items, np.flatnonzero(~copies))
-
-    def measure(self, items: Items) -> _Measured:
-        """New items against the held-out ones."""
-        vectors = self._vectors(items)
-        first = self.codec.take(items, np.arange(min(self.n_fitted, len(items))))  # as many as fitted
-        accuracies = self._accuracies(items, vectors)
-        chances = self.chance if max(accuracies) > (1 + PASSED) / 2 else (0.5, 0.5)  # only where it may matter
-        worst = max((0, 1), key=lambda i: (accuracies[i] - chances[i]) / max(1 - chances[i], 1e-9))
-        near = share_near(nearest_distances(vectors, self.vectors), self.to_fitted, self.near_share)
-        key = (self._from_ideal(first) - self.key) / (2 * self.kind.measures.key.slack)
-        return _Measured(accuracies[worst], chances[worst], near, key, min(len(vectors), len(self.real)))
-
-    def losses(self, measured: _Measured, errors: float = 0.0) -> tuple[float, float, float]:
-        """Losses by the three measures, of values that are so many standard errors better."""
-        accuracy, chance, near, key, n = measured
-        accuracy -= errors * math.sqrt(accuracy * (1 - accuracy) / (2 * n))
-        near -= errors * math.sqrt(max(near * (1 - near), 0.0) / n)
-        q = self.near_share
-        of_limit = errors / math.sqrt(q * len(self.real))  # of its logarithm: few held-out items are so near
-        by_near = (math.log(near / q) - of_limit) / math.log(1 / q) if near > q else 0.0
-        by_accuracy = (accuracy - chance) / (1 - chance) if chance < 1 else 0.0
-        if errors and key > PASSED:
-            key -= errors * self.key_error / (2 * self.kind.measures.key.slack)
-        losses = by_accuracy, by_near, key if math.isfinite(key) else 0.0
-        return tuple(float(np.clip(loss, 0.0, 1.0)) for loss in losses)  # type: ignore[return-value]
-
-
-class _Result(NamedTuple):
-    """What came of one choice: its losses by measure, and how the generator describes itself."""
-
-    choice: GeneratorChoice
-    attempt: Attempt
-    losses: tuple[float, float, float]
-    least: float  # the worst of the losses, of values that are a standard error better
-    about: Description | None
-
-    @property
-    def passed(self) -> bool:
-        """Whether it is more like held-out items than like the worst ones, as far as the measures tell."""
-        return self.least <= PASSED
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,13 +174,11 @@ class Trial:
 
     All synthesizers of the same items share it. It is the same for any seed, number of workers, condition and weight,
     and may differ where the items come in another order, which decides the halves.
-    earlier: the record of a trial that was made before
     """
 
     kind: AnyKind
     codec: Codec
     default: GeneratorChoice
-    earlier: TrialRecord | None = None
 
     @classmethod
     def of(cls, kind: AnyKind, codec: Codec, name: str, choice: GeneratorChoice) -> Trial | None:
@@ -184,13 +188,11 @@ class Trial:
     @property
     def is_done(self) -> bool:
         """Whether the choice is made, so that asking for it takes no time."""
-        return self.earlier is not None or "record" in vars(self)
+        return "record" in vars(self)
 
     @cached_property
     def record(self) -> TrialRecord:
-        """What was tried, and what is chosen."""
-        if self.earlier is not None:
-            return self.earlier
+        """What was tried, and what is chosen; `load` sets it where the trial was made before."""
         with limit_to_one_thread(LIBRARY), hide_warnings(), np.errstate(all="ignore"):
             return self._run()
 
@@ -210,7 +212,7 @@ class Trial:
         untried = f"no generator was tried on held-out {kind.items}, as half of the stored ones cannot be fitted alone."
         try:
             half = _Half(kind, codec)
-            first = _attempt(half, self.default)
+            first = half.judge(self.default)
         except ValueError:  # whose reason is about a half, which the user does not know
             return self._record(self.default, note=untried)
         if first.about is None or first.passed:
@@ -219,11 +221,15 @@ class Trial:
         for choice in self._candidates(first):
             if any(result.passed for result in results):
                 break
-            results.append(_attempt(half, choice))
+            results.append(half.judge(choice))
         best = min(results, key=lambda result: (not result.passed, max(result.losses)))
         if best.passed or (best.least <= CONVINCING and not first.about.doubt):
             return self._record_best(half, first, best, results)
-        return self._record_refusal(half, first, best, results)
+        warning = self._warning(first.about.doubt or self._failure(best))
+        if not kind.last_resort:
+            return self._record(best.choice, results, warning=warning)
+        results.append(half.judge(self._last_resort))
+        return self._record(self._last_resort, results, warning=warning)
 
     def _candidates(self, first: _Result) -> Iterator[GeneratorChoice]:
         """The default with its knob turned away from what fails, and the alternatives of the kind."""
@@ -247,26 +253,23 @@ class Trial:
         kind, codec = self.kind, self.codec
         few = f"this needs {MIN_ITEMS} stored ones, and there are {n}"
         few = f"generators were not compared on held-out {kind.items}: {few}."
-        if not kind.last_resort:
-            return self._record(self.default, note=few)
-        try:
-            about = kind.fit_generator(self.default.name, codec, np.ones(codec.K), self.default.options).describe()
-        except ValueError:
-            return self._record(self.default, note=few)
-        if not about.doubt:
-            return self._record(self.default, note=few)
-        return self._record(self._last_resort, warning=self._warning(about.doubt))
+        doubt, default = "", self.default
+        if kind.last_resort:
+            with suppress(ValueError):
+                doubt = kind.fit_generator(default.name, codec, np.ones(codec.K), default.options).describe().doubt
+        if doubt:
+            return self._record(self._last_resort, warning=self._warning(doubt))
+        return self._record(default, note=few)
 
     @property
     def _last_resort(self) -> GeneratorChoice:
-        name = self.kind.last_resort
-        return GeneratorChoice(name, self.kind.generators[name]()) if name else self.default
+        return GeneratorChoice(self.kind.last_resort, self.kind.generators[self.kind.last_resort]())
 
     def _record_best(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
         """The best, or the default where it is bearable and within the standard error of a loss by accuracy."""
         is_better = max(best.losses) <= max(first.losses) - math.sqrt(0.5 / half.n_fitted)
         choice, items = first if first.least <= CONVINCING and not is_better else best, self.kind.items
-        new, old = (f"{result.choice.name}{_in_words(result.choice)}" for result in (choice, first))
+        new, old = (_describe_choice(result.choice) for result in (choice, first))
         warning = note = ""
         if not best.passed:
             failure = f"with {new}, which is used, {self._failure(choice)}"
@@ -277,15 +280,6 @@ class Trial:
         if choice is not first:
             note = f"generator {new} was chosen on held-out {items}, because with {old} {self._failure(first)}."
         return self._record(choice.choice, results, warning=warning, note=note)
-
-    def _record_refusal(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
-        """The last resort, where even the best generator is not convincing."""
-        assert first.about is not None
-        reason = first.about.doubt or self._failure(best)
-        if self.kind.last_resort:
-            results.append(_attempt(half, self._last_resort))
-            return self._record(self._last_resort, results, warning=self._warning(reason))
-        return self._record(best.choice, results, warning=self._warning(reason))
 
     def _failure(self, result: _Result) -> str:
         """What is wrong with new items, in the words of the worst measure."""
@@ -329,29 +323,7 @@ def turn_knob(
     return replace(choice, options=replace(choice.options, **{**resolved, name: new}))
 
 
-def _attempt(half: _Half, choice: GeneratorChoice) -> _Result:
-    """Fit the fitted half, and judge what is drawn by the other."""
-    options = given_options(choice.options)
-    try:
-        generator = half.kind.fit_generator(choice.name, half.codec, np.ones(half.n_fitted), choice.options)
-        about = generator.describe()
-        measured = half.measure(half.draw(generator))
-    except ValueError as error:
-        return _Result(choice, Attempt(choice.name, options, failure=str(error)), (1.0, 1.0, 1.0), 1.0, None)
-    losses, key = half.losses(measured), half.kind.measures.key.slack * 2 * measured.key
-    attempt = Attempt(
-        choice.name,
-        options,
-        two_sample=measured.accuracy,
-        two_sample_stored=measured.chance,
-        near_copies=measured.near,
-        key_measure=key if math.isfinite(key) else None,
-        loss=max(losses),
-    )
-    return _Result(choice, attempt, losses, max(half.losses(measured, errors=1.0)), about)
-
-
-def _in_words(choice: GeneratorChoice) -> str:
+def _describe_choice(choice: GeneratorChoice) -> str:
     options = given_options(choice.options).items()
     words = (f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in options)
-    return f" ({', '.join(words)})" if options else ""
+    return f"{choice.name} ({', '.join(words)})" if options else choice.name

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -27,9 +27,8 @@ from ..kinds.kind import AnyKind
 from ..kinds.options import InputError
 from ..kinds.summary import SUMMARY, Asked, ClassShare, RunSummary, checksum, read_summary, sidecar
 from ..storage.dask import connect
-from . import parts
 from .drawing import count_bytes
-from .tally import Counts, create_array, write_items
+from .parts import Counts, create_array, write_items, write_parts
 
 if TYPE_CHECKING:
     from .synthesizer import Synthesizer
@@ -147,39 +146,28 @@ def item_number(name: str) -> int:
     return int(numbered[1]) if numbered else 0
 
 
-class Place(NamedTuple):
-    """Where a writer writes: standard output, a device, a file or an empty folder; `path` is that file or folder."""
-
-    target: BinaryIO | Path
-    path: Path | None
-
-    def flush(self) -> None:
-        """Hand over to the operating system what was written."""
-        if not isinstance(self.target, Path):
-            self.target.flush()
-
-
 @contextmanager
-def open_place(out: str, is_folder: bool, check: Callable[[], object]) -> Iterator[Place]:
-    """A place to write to; `out` is replaced when the block succeeds, together with a summary beside `Place.path`.
+def open_place(out: str, is_folder: bool, check: Callable[[], object]) -> Iterator[tuple[BinaryIO | Path, Path | None]]:
+    """What a writer writes to, a stream or an empty folder, and the path of that file or folder; None for a device.
 
+    `out` is replaced when the block succeeds, together with a summary beside this path.
     check: called again immediately before, because others may have written to `out` in the meantime
     """
     path = Path(out)
     if out == STANDARD_OUTPUT:
         if sys.stdout is None:
             raise InputError("out '-' needs an open standard output: name a file.")
-        yield Place(sys.stdout.buffer, None)
+        yield sys.stdout.buffer, None
     elif is_folder:
         with atomic_folder(path, check) as folder:
-            yield Place(folder, folder)
+            yield folder, folder
     elif path.exists() and not path.is_file():
         with path.open("wb") as stream:
-            yield Place(stream, None)
+            yield stream, None
     else:
         path = path.resolve()
         with write_together(path.parent, check) as folder, (folder / path.name).open("wb") as stream:
-            yield Place(stream, folder / path.name)
+            yield stream, folder / path.name
 
 
 def write_samples(
@@ -212,36 +200,42 @@ def write_samples(
     settings = Settings(seed, about.name, synth.source, beta)
     with (
         nullcontext() if scheduler is None else connect(scheduler) as client,
-        open_place(out, in_parts or chosen.is_folder, check) as place,
+        open_place(out, in_parts or chosen.is_folder, check) as (target, path),
         Progress(n, "drawing") as progress,
     ):
-        if chosen.in_chunks and place.path is not None:
-            create_array(synth, n, seed, settings, place.path, parts.BLOCKS_PER_PART)
-        if client is not None and place.path is not None:
-            counts = parts.write_parts(synth, n, seed, chosen, settings, place.path, client, progress)
+        if chosen.in_chunks and path is not None:
+            create_array(synth, n, seed, settings, path)
+        if client is not None and path is not None:
+            counts = write_parts(synth, n, seed, chosen, settings, path, client, progress)
         else:
-            batches = _within_room(synth.batches(n, seed, n_jobs), n, place, chosen, synth.kind.items)
-            counts = write_items(synth, batches, place.target, chosen, settings, progress)
-            place.flush()
-        summary = _summarize(synth, counts, seed, out, asked, place.path)
-        if place.path is not None:
+            batches = synth.batches(n, seed, n_jobs)
+            if path is not None:
+                batches = _within_room(batches, n, target, path, chosen, synth.kind.items)
+            counts = write_items(synth, batches, target, chosen, settings, progress)
+            if not isinstance(target, Path):
+                target.flush()
+        summary = _summarize(synth, counts, seed, out, asked, path)
+        if path is not None:
             content = summary.to_json(indent=2).encode("utf-8", "backslashreplace")
-            sidecar(place.path).write_bytes(content)
+            sidecar(path).write_bytes(content)
     return summary
 
 
-def _within_room(batches: Iterator[Batch], n: int, place: Place, format: Format, items: str) -> Iterator[Batch]:
+def _within_room(
+    batches: Iterator[Batch], n: int, target: BinaryIO | Path, path: Path, format: Format, items: str
+) -> Iterator[Batch]:
     """Batches of n items; InputError after the first of several if the disk, or memory, has no room for all of them."""
     for batch in batches:
         yield batch  # which is written when the next one is asked for
-        if batch.first > 0 or len(batch.items) == n or place.path is None:
+        if batch.first > 0 or len(batch.items) == n:
             continue
-        place.flush()
-        files = place.path.rglob("*") if place.path.is_dir() else [place.path]
+        if not isinstance(target, Path):
+            target.flush()
+        files = path.rglob("*") if path.is_dir() else [path]
         written, held = sum(file.stat().st_size for file in files), count_bytes(batch.items)
         if format.in_chunks or not written:  # files come later: about as many bytes as in memory
             written = held
-        more, on_disk = n / len(batch.items) - 1, shutil.disk_usage(place.path.parent).free
+        more, on_disk = n / len(batch.items) - 1, shutil.disk_usage(path.parent).free
         in_memory = free_memory() if format.collected else None
         for room, size, free in (("disk space", written, on_disk), ("memory", held, in_memory)):
             if free is not None and size * more > free:

@@ -17,7 +17,7 @@ from scipy.ndimage import gaussian_filter
 import stochattn as sa
 from stochattn._backend.state import load_state, save_state
 from stochattn.kinds import Batch, InputError, Settings
-from stochattn.kinds.gallery import GalleryItems
+from stochattn.kinds.display import GalleryItems
 from stochattn.kinds.images.description import ImageHopfieldOptions, ImageOptions, PatchOptions
 from stochattn.kinds.images.kind import KIND
 from stochattn.kinds.images.writing import contact_sheet

@@ -10,7 +10,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import stochattn as sa
-from stochattn.kinds.gallery import GalleryItems
+from stochattn.kinds.display import GalleryItems
 from stochattn.kinds.images.kind import KIND
 from stochattn.kinds.images.writing import ShownLevels
 

@@ -14,7 +14,7 @@ from pyhmmer.easel import MSAFile
 import stochattn as sa
 from made_items import as_text, family, write_fasta, write_stockholm
 from stochattn.kinds import Batch, InputError, Settings
-from stochattn.kinds.gallery import GalleryItems
+from stochattn.kinds.display import GalleryItems
 from stochattn.kinds.options import option_fields
 from stochattn.kinds.proteins import sequences
 from stochattn.kinds.proteins.codec import ProteinCodec

@@ -11,7 +11,7 @@ import stochattn as sa
 from made_returns import around, made_codec, made_returns, names, synth_of
 from stochattn.core.mixture import Mixture
 from stochattn.kinds import InputError
-from stochattn.kinds.gallery import GalleryItems
+from stochattn.kinds.display import GalleryItems
 from stochattn.kinds.options import option_fields
 from stochattn.kinds.returns.codec import ReturnsCodec
 from stochattn.kinds.returns.generator.coordinates import N_DRAWS, MarginalCalibration, group_sizes

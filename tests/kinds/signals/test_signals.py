@@ -11,7 +11,7 @@ import stochattn as sa
 from command_runner import refused, works
 from made_items import signals, write_pictures, write_ts
 from stochattn.kinds import InputError
-from stochattn.kinds.gallery import GalleryItems
+from stochattn.kinds.display import GalleryItems
 from stochattn.kinds.registry import kind_for
 from stochattn.kinds.signals.kind import KIND
 from stochattn.kinds.signals.reading import SignalOptions, read_signals

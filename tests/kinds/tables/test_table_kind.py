@@ -8,7 +8,7 @@ import stochattn as sa
 from made_items import table, write_table
 from made_tables import excel, patients
 from stochattn.kinds import InputError
-from stochattn.kinds.gallery import GalleryItems
+from stochattn.kinds.display import GalleryItems
 from stochattn.kinds.registry import kind_for
 from stochattn.kinds.tables.codec import TableCodec
 from stochattn.kinds.tables.kind import KIND

@@ -11,7 +11,7 @@ from test_table_conditions import amounts
 import stochattn as sa
 from command_runner import refused, works
 from stochattn.kinds import InputError
-from stochattn.kinds.controls import condition_text, conditions_of, plain_conditions
+from stochattn.kinds.codec import condition_text, conditions_of, plain_conditions
 from stochattn.kinds.summary import read_summary
 from stochattn.kinds.tables.kind import KIND
 from stochattn.report.page import settings

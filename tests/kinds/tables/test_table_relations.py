@@ -9,7 +9,7 @@ import pytest
 
 import stochattn as sa
 from stochattn.kinds import InputError
-from stochattn.kinds.controls import Range
+from stochattn.kinds.codec import Range
 from stochattn.kinds.tables.columns.cells import Cells, cells_of
 from stochattn.kinds.tables.conditions import _close_orders, resolve_relations
 from stochattn.kinds.tables.relations.discovery import MIN_ROWS, _find_sums, discover_relations, log_chance_of_order

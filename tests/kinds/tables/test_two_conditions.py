@@ -8,7 +8,7 @@ import stochattn as sa
 from command_runner import refused, works
 from stochattn import Range
 from stochattn.kinds import InputError
-from stochattn.synthesizer import drawing
+from stochattn.synthesizer import synthesizer
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_shares_under_a_rare_set_are_predicted_from_as_many_attempts_as_without_
 
     monkeypatch.setattr(type(given.generator), "sample", counted)
     shares = given.predicted_shares()
-    assert n_drawn == [drawing.MIN_CLASS_DRAWS]
+    assert n_drawn == [synthesizer.MIN_CLASS_DRAWS]
     assert 0.01 < given.generator.acceptance < 0.1
     assert sum(shares.values()) == pytest.approx(1)
     assert sa.fit(frame, generator=generator).generator.acceptance == 1

@@ -11,8 +11,7 @@ from typing import TypeAlias
 
 from ..._backend.arrays import ArrayLike, NumpyArray
 from ..._backend.checks import check_choice, check_non_negative
-from ..description import KindDescription
-from ..options import HopfieldOptions, InputError, Knob, NoOptions, option
+from ..options import HopfieldOptions, InputError, KindDescription, Knob, NoOptions, option
 
 IMAGE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 Features: TypeAlias = Callable[[NumpyArray], ArrayLike]

@@ -29,7 +29,7 @@ from .. import (
     Writer,
 )
 from ..codec import ZARR
-from ..controls import Control, RectangleControl
+from ..display import Control, RectangleControl
 from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
 from ..plain import Gaussian, GaussianCoordinates, Rescaled
@@ -173,7 +173,7 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
             return Gaussian.around(ImageEmbedding(normal, codec.shape), weights)
         if name == "rescaled":
             conditional = self.fit_generator("deformations", codec, weights, DeformationOptions())
-            return Rescaled.fit(codec.encode(codec.stored), weights, self.items, conditional, limits=(0.0, 1.0))
+            return Rescaled(codec.encode(codec.stored), weights, self.items, conditional, limits=(0.0, 1.0))
         if isinstance(options, ImageHopfieldOptions):
             dark = ("norm='paper' leaves pictures at unit length, so that they come out dark.",)
             return _hopfield(codec, weights, options, dark if options.norm == "paper" else ())

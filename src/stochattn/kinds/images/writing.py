@@ -23,7 +23,7 @@ from ...core.neighbors import nearest_rows, spaced_indices
 from ...storage.blockwise import slices
 from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..delimited.formulas import LINE_END, RowLines, as_text
-from ..gallery import GalleryItems, stored_name
+from ..display import GalleryItems, stored_name
 from .codec import NEW_NAME, TABLE, ImageCodec
 
 WHITE = 255

@@ -11,7 +11,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
-from ..controls import condition_text
+from ..codec import condition_text
 from ..options import with_count
 from .description import ProteinOptions
 from .generator.sequences import GAP, one_hot

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ..description import KindDescription
-from ..options import HopfieldOptions, NoOptions, option
+from ..options import HopfieldOptions, KindDescription, NoOptions, option
 
 EXTENSIONS = (
     *(".sto", ".stk", ".sth", ".stockholm", ".fasta", ".fa", ".faa", ".fas", ".afa", ".a2m", ".a3m", ".aln"),

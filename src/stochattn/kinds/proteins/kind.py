@@ -27,7 +27,8 @@ from .. import (
     Settings,
     Writer,
 )
-from ..controls import Control, LettersControl, condition_text
+from ..codec import condition_text
+from ..display import Control, LettersControl
 from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
 from .codec import ProteinCodec

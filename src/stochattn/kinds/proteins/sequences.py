@@ -12,7 +12,7 @@ from ..._backend.arrays import Array
 from ..._backend.html import Html, join, tag, text
 from ...core.neighbors import spaced_indices
 from .. import Batch, Comparison, Measure, Part, Settings, Values
-from ..gallery import GalleryItems, card_heading, laid_out, stored_name
+from ..display import GalleryItems, card_heading, lay_out, stored_name
 from .codec import ProteinCodec
 from .generator.sequences import GAP as GAP
 from .generator.sequences import nearest_identity
@@ -216,4 +216,4 @@ def sequence_gallery(codec: ProteinCodec, shown: GalleryItems) -> Html:
     about = "New above, nearest stored below, in columns of the alignment; residues that differ are marked."
     if hidden := len(codec.columns) - length:
         about += f" The first {length:,} positions are shown, {hidden:,} are not."
-    return join([tag("p", about, class_="note"), laid_out(cards, "items")])
+    return join([tag("p", about, class_="note"), lay_out(cards, "items")])

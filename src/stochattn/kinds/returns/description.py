@@ -7,8 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ..delimited import SHEET_HELP
-from ..description import KindDescription
-from ..options import HopfieldOptions, NoOptions, option
+from ..options import HopfieldOptions, KindDescription, NoOptions, option
 
 VALUES = ("auto", "prices", "returns")
 FILLS = ("none", "previous")

@@ -30,7 +30,7 @@ from .. import (
     Writer,
 )
 from ..codec import ZARR
-from ..controls import Control, StepsControl
+from ..display import Control, StepsControl
 from ..generator import Generator
 from .codec import Key, ReturnsCodec
 from .description import ReturnsDescription, ReturnsOptions, WindowOptions

@@ -23,7 +23,7 @@ from .. import Batch, Comparison, InputError, Measure, Part, Values
 from .. import lazy_pandas as pd
 from ..comparison import correlations
 from ..delimited.reading import read_texts
-from ..gallery import GalleryItems, card_heading, laid_out, stored_name
+from ..display import GalleryItems, card_heading, lay_out, stored_name
 from .codec import ReturnsCodec
 
 MAX_MOVERS = 5
@@ -44,7 +44,7 @@ def scenario_gallery(codec: ReturnsCodec, shown: GalleryItems) -> Html:
     keys = tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. "
     about = f"The {min(MAX_MOVERS, N)} tickers of {N:,} that move most in the new scenario, in percent. "
     about += "Lines are equal-weight portfolios of all of them." if codec.window > 1 else ""
-    return join([tag("p", *keys, about, class_="note"), laid_out(cards, "items paths")])
+    return join([tag("p", *keys, about, class_="note"), lay_out(cards, "items paths")])
 
 
 def _draw_paths(log_returns: dict[str, Array]) -> Html:

@@ -15,7 +15,7 @@ from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
 from ..codec import index_of, parse_interval, suggest_ids
-from ..comparison import rows_are_smooth
+from ..smoothing import rows_are_smooth
 from .generator.normalization import Normalization
 
 UNSAVED = ("conditions", "shared_normalization")  # fields of a codec that conditions and parts of the data set

@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 from ..._backend.checks import check_count, check_non_negative
 from ..delimited import SHEET_HELP
-from ..description import KindDescription
-from ..options import HopfieldOptions, InputError, Knob, NoOptions, option
+from ..options import HopfieldOptions, InputError, KindDescription, Knob, NoOptions, option
 
 WAV_EXTENSIONS = (".wav", ".wave")
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")  # a folder with these is not of signals
@@ -90,7 +89,7 @@ class SignalDeformationOptions:
 
 def _begins_with_numbers(path: Path) -> bool:
     """Whether the first line of a .tsv file holds numbers, as many as a signal has points and a class."""
-    from ..comparison import MIN_POINTS as MIN_UCR_POINTS
+    from ..smoothing import MIN_POINTS as MIN_UCR_POINTS
 
     try:
         with path.open("rb") as stream:

@@ -23,9 +23,9 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import InputError
 from .. import lazy_pandas as pd
-from ..comparison import rows_are_smooth
 from ..delimited.formulas import LINE_END, RowLines, as_text, from_text
 from ..delimited.reading import read_texts
+from ..smoothing import rows_are_smooth
 from .codec import RawSignals, SignalCodec
 from .description import WAV_EXTENSIONS
 

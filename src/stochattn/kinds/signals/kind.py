@@ -31,8 +31,7 @@ from .. import (
     Writer,
 )
 from ..codec import ZARR, index_of
-from ..controls import Control, StretchControl
-from ..gallery import GalleryItems, card_heading, laid_out, stored_name
+from ..display import Control, GalleryItems, StretchControl, card_heading, lay_out, stored_name
 from ..generator import Generator
 from ..plain import Rescaled
 from .codec import SignalCodec
@@ -71,7 +70,7 @@ def signal_gallery(codec: SignalCodec, shown: GalleryItems) -> Html:
     keys = tag("span", class_="key new"), "new  ", tag("span", class_="key old"), "nearest stored. "
     more = len(codec.channels) - MAX_CHANNELS
     about = f"The first {MAX_CHANNELS} channels of {len(codec.channels)}." if more > 0 else ""
-    return join([tag("p", *keys, about, class_="note"), laid_out(cards, "items signals")])
+    return join([tag("p", *keys, about, class_="note"), lay_out(cards, "items signals")])
 
 
 def _lines(old: Array, new: Array, channel: str) -> Html:
@@ -169,7 +168,7 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
             return fit_time_windows(signals, np.asarray(weights), codec.classes, dict(vars(options)))
         if name == "rescaled":
             conditional = SignalDeformations.fit(signals, np.asarray(weights), codec.classes)
-            return Rescaled.fit(signals, np.asarray(weights), self.items, conditional)
+            return Rescaled(signals, np.asarray(weights), self.items, conditional)
         return super().fit_generator(name, codec, weights, options)
 
     def parse_condition(self, codec: SignalCodec, texts: Sequence[str]) -> Mapping[object, object]:

@@ -13,9 +13,9 @@ from ..._backend.array_files import ArrayFileError, ArrayHeader, named_strings, 
 from ..._backend.arrays import Array, ArrayLike, to_numpy
 from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError
-from ..comparison import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness
 from ..delimited import EXTENSIONS as DELIMITED
 from ..options import describe_extension
+from ..smoothing import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness
 from .codec import RawSignals, SignalCodec
 from .description import MIN_POINTS, SignalOptions
 from .formats import read_csv, read_ts, read_wav_file, read_wav_folder

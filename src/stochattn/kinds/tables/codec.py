@@ -19,8 +19,7 @@ from ..._backend.arrays import Array
 from ..._backend.checks import suggest_names
 from ..._backend.state import Plain
 from .. import lazy_pandas as pd
-from ..codec import Codec, Conditioned
-from ..controls import Range
+from ..codec import Codec, Conditioned, Range
 from ..delimited.cells import Style
 from ..delimited.formulas import formula_note, have_formula
 from ..delimited.notations import TextNotation

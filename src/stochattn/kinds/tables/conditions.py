@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from .. import lazy_pandas as pd
-from ..controls import Range, condition_text
+from ..codec import Range, condition_text
 from ..delimited.numbers import Notation
 from ..options import InputError, listed
 from ..regions import Region

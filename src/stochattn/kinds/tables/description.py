@@ -14,8 +14,7 @@ import numpy as np
 from ..._backend.checks import check_flag, suggest_names
 from .. import lazy_pandas as pd
 from ..delimited import EXTENSIONS, SHEET_HELP
-from ..description import KindDescription
-from ..options import NORMS, HopfieldOptions, InputError, Knob, NoOptions, option
+from ..options import NORMS, HopfieldOptions, InputError, KindDescription, Knob, NoOptions, option
 
 
 class ColumnType(StrEnum):

@@ -20,20 +20,19 @@ from ..._backend.state import Plain
 from ...core.memory import are_columns_memories
 from .. import lazy_pandas as pd
 from ..codec import ZARR, Format, Settings, Writer
-from ..comparison import columns_are_all_smooth, columns_are_smooth, rows_are_smooth
-from ..controls import ChoiceControl, Control, RangeControl
+from ..comparison import KeyMeasure, Measures
 from ..delimited import COMMAS, PARQUET, TABS
 from ..delimited.cells import Style
 from ..delimited.formulas import without_apostrophes
 from ..delimited.reading import COLUMNS, are_dates, matrix_frame, numbers_beside_dates, read_first_rows, read_table
-from ..gallery import Display
+from ..display import ChoiceControl, Control, Display, RangeControl
 from ..generator import Generator
 from ..hopfield import HopfieldGenerator, LinearEmbedding
 from ..kind import Kind
-from ..measures import KeyMeasure, Measures
 from ..native import FrameType, Native, pandas_frame
 from ..options import InputError
 from ..plain import Gaussian
+from ..smoothing import columns_are_all_smooth, columns_are_smooth, rows_are_smooth
 from .codec import TableCodec, read_with_options
 from .columns.cells import Cells
 from .columns.columns import Column, Levels, Source, Value

@@ -11,7 +11,7 @@ from ..._backend.arrays import Array
 from ..._backend.html import Html, join, name, number, tag, text, wide
 from .. import lazy_pandas as pd
 from ..comparison import Comparison, Measure, Part, Values, correlations
-from ..gallery import GalleryItems
+from ..display import GalleryItems
 from .codec import TableCodec
 from .columns.cells import Cells
 from .columns.columns import Column, Levels

@@ -14,7 +14,7 @@ import numpy as np
 from ...._backend.arrays import Array
 from ...._backend.checks import suggest_names
 from ... import lazy_pandas as pd
-from ...controls import condition_text
+from ...codec import condition_text
 from ...delimited.notations import DurationNotation, TextNotation, TimeNotation
 from ...delimited.numbers import Notation
 from ...native import PLAIN_KINDS

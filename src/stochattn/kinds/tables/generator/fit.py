@@ -12,7 +12,7 @@ from ...._backend.arrays import Array
 from ...._backend.checks import suggest_names
 from ...._backend.console import Progress
 from ....core.neighbors import nearest_distances, spaced_indices
-from ...near_copies import share_near
+from ...comparison import share_near
 from ...options import InputError, listed
 from ..codec import TableCodec
 from ..columns.columns import Levels

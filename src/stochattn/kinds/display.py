@@ -1,10 +1,10 @@
-"""Controls with which a user of a page conditions new items. Each turns what was chosen into texts for conditions.
+"""How a page shows items of a kind of data, and the controls with which its user conditions new ones.
+
+`Display` is a frozen object that a `Kind` names. Its defaults work for any codec whose `features` are numbers.
 
 A kind of data lists its controls (`Kind.display.controls`). An application draws them by their type and does not need
 to know the kind: `fixed` and `current` are what the page gets, and `texts` turns a choice into NAME=VALUE texts for
 `Kind.parse_condition`.
-
-Ranges of values that conditions allow, and values of conditions as texts and as plain values.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import datetime
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from .._backend.arrays import Array
+from .._backend.html import Html, fold, join, name, number, share, tag, wide
 from .._backend.state import Plain
-from .codec import distinct_names
+from .codec import Codec, distinct_names
 from .options import InputError
 
 MAX_OFFERED = 1000
@@ -41,8 +42,7 @@ class Control(ABC):
 
     def fixed(self) -> dict[str, Plain]:
         """What a page needs to draw it, as plain values that do not change."""
-        shown = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {"type": self.type, **{name: value for name, value in shown.items() if not callable(value)}}
+        return {"type": self.type, **{name: value for name, value in vars(self).items() if not callable(value)}}
 
     def current(self, choice: Choice) -> dict[str, Plain]:
         """What it shows while this is chosen."""
@@ -72,19 +72,16 @@ class RangeControl(Control):
         if not low and not high:
             return ()
         if self.is_timed and high:
-            end = self._next_day(high)
+            try:
+                end = datetime.date.fromisoformat(high) + datetime.timedelta(days=1)
+            except (ValueError, OverflowError):
+                raise InputError(f"{self.label}: must be a day such as 2021-05-01; got {high!r}.") from None
             return (f"{low}<={self.name}<{end}" if low else f"{self.name}<{end}",)
         if low == high:
             return (f"{self.name}={low}",)
         if low and high:
             return (f"{low}<={self.name}<={high}",)
         return (f"{self.name}>={low}" if low else f"{self.name}<={high}",)
-
-    def _next_day(self, day: str) -> str:
-        try:
-            return str(datetime.date.fromisoformat(day) + datetime.timedelta(days=1))
-        except (ValueError, OverflowError):
-            raise InputError(f"{self.label}: must be a day such as 2021-05-01; got {day!r}.") from None
 
     def _text(self, value: Plain) -> str:
         written = "" if value is None else str(value).strip()
@@ -157,10 +154,8 @@ class RectangleControl(_AsStored):
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
         """TOP:BOTTOM,LEFT:RIGHT=ID."""
-        sides = [
-            _whole(self.label, side, choice[side]) for side in ("top", "bottom", "left", "right") if side in choice
-        ]
-        if len(sides) < 4:
+        sides = _integers(self.label, choice, ("top", "bottom", "left", "right"))
+        if sides is None:
             return ()
         top, bottom, left, right = sides
         return (f"{top}:{bottom},{left}:{right}={self.source(choice)}",)
@@ -185,8 +180,8 @@ class StretchControl(_AsStored):
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
         """FIRST:LAST=ID, with CHANNEL@ before it where one of several channels is chosen."""
-        ends = [_whole(self.label, end, choice[end]) for end in ("first", "last") if end in choice]
-        if len(ends) < 2:
+        ends = _integers(self.label, choice, ("first", "last"))
+        if ends is None:
             return ()
         channel = choice.get("channel")
         prefix = f"{channel}@" if channel and len(self.channels) > 1 else ""
@@ -211,14 +206,14 @@ class StepsControl(Control):
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
         """SERIES@STEP=NUMBER for each."""
-        found = []
+        texts = []
         for series, steps in choice.items():
-            given = sorted((int(step), value) for step, value in steps.items()) if isinstance(steps, Mapping) else ()
-            for step, value in given:
+            numbers = steps.items() if isinstance(steps, Mapping) else ()
+            for step, value in sorted((int(step), value) for step, value in numbers):
                 if not isinstance(value, int | float) or not math.isfinite(value):
                     raise InputError(f"{series}, step {step}: must be a number; got {value!r}. Leave it out.")
-                found.append(f"{series}@{step}={float(value)!r}")
-        return tuple(found)
+                texts.append(f"{series}@{step}={float(value)!r}")
+        return tuple(texts)
 
 
 def _index(choice: Choice, ids: Sequence[str]) -> int:
@@ -227,82 +222,90 @@ def _index(choice: Choice, ids: Sequence[str]) -> int:
     return source if isinstance(source, int) and 0 <= source < len(ids) else 0
 
 
-def _whole(label: str, side: str, value: Plain) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        raise InputError(f"{label}: {side} must be a whole number; got {value!r}.")
-    return int(value)
+def _integers(label: str, choice: Choice, sides: Sequence[str]) -> list[int] | None:
+    """The numbers of these sides; None where not all of them are chosen."""
+    numbers = []
+    for side in filter(choice.__contains__, sides):
+        value = choice[side]
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+            raise InputError(f"{label}: {side} must be a whole number; got {value!r}.")
+        numbers.append(int(value))
+    return numbers if len(numbers) == len(sides) else None
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Range:
-    """Values between two ends, either of which may be left out: `Range(ge=40, lt=60)` is 40 <= value < 60.
+C = TypeVar("C", bound=Codec)
 
-    ge, gt: the lower end, included or excluded; le, lt: the upper end, included or excluded
+MAX_OPEN = 6  # cards that are seen without a click where they take much room
+MAX_FEATURES = 40
+
+
+class GalleryItems(NamedTuple):
+    """The m new items of a gallery."""
+
+    items: Any
+    numbers: Array  # (m,) the place of each among all, from 0
+    nearest: Array  # (m,) index of the stored item beside it
+    novelty: Array  # (m,)
+    extra: dict[str, Array]  # further columns by name, (m,) each
+    with_differences: bool = False  # whether what differs is shown where it cannot be marked in the item itself
+
+
+def card_heading(shown: GalleryItems, i: int, stored: Html) -> Html:
+    """Number of item i, its novelty and further figures, and the stored item beside it."""
+    figures = [f"novelty {number(float(shown.novelty[i]), 2)}"]
+    figures += [f"{k} {(share if k == 'identity' else number)(float(x[i]))}" for k, x in shown.extra.items()]
+    return tag("h4", tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {' · '.join(figures)} · nearest: ", stored)
+
+
+def stored_name(ids: tuple[str, ...], labels: tuple[str, ...] | None, k: int) -> Html:
+    """The name of a stored item, and its class if it has one."""
+    of_item = name(ids[k])
+    return of_item if labels is None else join([of_item, " (", name(labels[k], 30), ")"])
+
+
+def lay_out(cards: list[Html], class_: str) -> Html:
+    """The first cards, and the others folded: on a phone they stand one below the other."""
+    first, rest = cards[:MAX_OPEN], cards[MAX_OPEN:]
+    shown = tag("div", *first, class_=class_)
+    return join([shown, fold(f"{len(rest)} more", tag("div", *rest, class_=class_))]) if rest else shown
+
+
+def _feature_gallery(codec: Codec, shown: GalleryItems) -> Html:
+    """Two rows of numbers for each item: the new one, and the stored one nearest to it."""
+    new, stored = codec.features(shown.items), codec.features(codec.stored)
+    columns = range(min(new.shape[1], MAX_FEATURES))
+    rows = []
+    for i, k in enumerate(shown.nearest):
+        first = join([tag("b", f"New {shown.numbers[i] + 1:,}"), f" · {number(float(shown.novelty[i]), 2)}"])
+        for head, values, kind in ((first, new[i], "new"), (name(codec.ids[k], 24), stored[k], "old")):
+            rows.append(tag("tr", tag("td", head), *(tag("td", f"{values[j]:.4g}") for j in columns), class_=kind))
+    head = tag("tr", tag("th", "novelty", scope="col"), *(tag("th", f"{j + 1}", scope="col") for j in columns))
+    body = tag("table", tag("thead", head), tag("tbody", *rows), class_="cells")
+    about = tag("p", "Each new item above the stored item nearest to it.", class_="note")
+    return join([about, wide(body, "new items beside stored items")])
+
+
+def _nothing(codec: Codec) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Display(Generic[C]):
+    """How items of a kind of data are shown.
+
+    gallery:  (codec, shown): new items beside the stored ones nearest to them, as a part of a page. Each is an element
+              of the class "item", or a row of the class "new" in a table, in the order of `shown`
+    style:    CSS of the gallery, which a page includes
+    controls: (codec): the controls with which a user of a page conditions new items
+    column_types: (codec): names and types of the parts of an item, where they have types
 
     >>> import stochattn as sa
-    >>> sa.Range(ge=40, lt=60)
-    Range(ge=40, lt=60)
+    >>> from stochattn.kinds import Display
+    >>> Display().controls(sa.fit(["MKVL", "MRIL", "MKIL"]).codec)
+    ()
     """
 
-    ge: Any = None
-    gt: Any = None
-    le: Any = None
-    lt: Any = None
-
-    def __post_init__(self) -> None:
-        if self.low is None and self.high is None:
-            raise InputError("a Range needs at least one end: pass ge, gt, le or lt, such as Range(ge=40).")
-        for included, excluded in (("ge", "gt"), ("le", "lt")):
-            if getattr(self, included) is not None and getattr(self, excluded) is not None:
-                raise InputError(f"a Range takes {included} or {excluded}, not both; got {self!r}. Pass one of them.")
-
-    @property
-    def low(self) -> Any:
-        """The lower end, or None."""
-        return self.gt if self.ge is None else self.ge
-
-    @property
-    def high(self) -> Any:
-        """The upper end, or None."""
-        return self.lt if self.le is None else self.le
-
-    def __repr__(self) -> str:
-        given = (f"{name}={end!r}" for name, end in self.ends().items())
-        return f"Range({', '.join(given)})"
-
-    def ends(self) -> dict[str, Any]:
-        """The ends that are given, by name."""
-        return {one.name: end for one in fields(self) if (end := getattr(self, one.name)) is not None}
-
-
-def condition_text(name: object, value: object) -> str:
-    """A condition as it is written on the command line: age=40, 40<=age<60, city=Bergen|Oslo."""
-    if isinstance(value, Range):
-        low = "" if value.low is None else f"{value.low}{'<' if value.ge is None else '<='}"
-        high = "" if value.high is None else f"{'<' if value.le is None else '<='}{value.high}"
-        if low and not high:
-            return f"{name}{'>' if value.ge is None else '>='}{value.low}"
-        return f"{low}{name}{high}"
-    return f"{name}={'|'.join(sorted(map(str, value)))}" if isinstance(value, AbstractSet) else f"{name}={value}"
-
-
-def plain_conditions(conditions: Mapping[Any, Any]) -> dict[Any, Plain]:
-    """Conditions as plain values: the ends of a range by name, and the members of a set."""
-
-    def plain(value: object) -> Plain:
-        if isinstance(value, Range):
-            return value.ends()
-        return {"members": sorted(value, key=str)} if isinstance(value, AbstractSet) else value
-
-    return {name: plain(value) for name, value in conditions.items()}
-
-
-def conditions_of(state: Mapping[Any, Plain]) -> dict[Any, Any]:
-    """The conditions whose `plain_conditions` these are."""
-
-    def value(plain: Plain) -> Any:
-        if not isinstance(plain, dict):
-            return plain
-        return set(plain["members"]) if "members" in plain else Range(**plain)
-
-    return {name: value(plain) for name, plain in state.items()}
+    gallery: Callable[[C, GalleryItems], Html] = _feature_gallery
+    style: str = ""
+    controls: Callable[[C], tuple[Control, ...]] = _nothing
+    column_types: Callable[[C], tuple[tuple[str, str], ...]] = _nothing
