@@ -13,8 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention as torch_attention
 from banks import ingredients
 from closed_form import Mixture
 from stochattn.nn import langevin_states, register, stochastic, stochastic_attention
-from stochattn.nn.noise import MIN_FAST_NUMBERS, noise_source
-from stochattn.nn.steps import LangevinSteps
+from stochattn.nn.steps import MIN_FAST_NUMBERS, LangevinSteps, noise_source
 from test_law import BETA, CHAINS, require_law
 
 

@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention as torch_attention
 from banks import ingredients
 from closed_form import Mixture
 from stochattn.nn import StochasticMultiheadAttention, langevin_states, stochastic_attention
-from stochattn.nn.noise import MIN_FAST_NUMBERS, normal
+from stochattn.nn.steps import MIN_FAST_NUMBERS, normal
 from test_law import BETA, CHAINS, require_law
 
 STEPS = {"n_steps": 3, "alpha": 0.2}

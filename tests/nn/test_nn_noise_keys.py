@@ -4,18 +4,18 @@ import numpy as np
 import torch
 
 from stochattn import kernels
-from stochattn.nn.noise import DeviceNoise, noise_source
+from stochattn.nn.steps import DeviceNoise, noise_source
 
 
 def test_keys_are_drawn_from_the_generator_and_use_62_bits(monkeypatch):
     monkeypatch.setattr(kernels, "layer_launcher", lambda like: kernels)
     generator = torch.Generator().manual_seed(0)
-    keys = torch.cat([DeviceNoise.of(torch.zeros(2), generator).key for _ in range(64)])
+    keys = torch.cat([DeviceNoise(None, torch.zeros(2), generator).key for _ in range(64)])
     assert keys.shape == (64,)
     assert len(keys.unique()) == 64
     assert 0 <= keys.min() < 2**60
     assert 2**61 < keys.max() < 2**62
-    assert DeviceNoise.of(torch.zeros(2), torch.Generator().manual_seed(0)).key == keys[0]
+    assert DeviceNoise(None, torch.zeros(2), torch.Generator().manual_seed(0)).key == keys[0]
 
 
 def test_noise_of_a_seed_is_that_of_its_children_by_step():

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 import stochattn as sa
-from stochattn.samplers import attention as basins
 from stochattn.samplers import base
-from stochattn.samplers.attention import Basins, BasinSums, Largest, negligible, sparse_sums
+from stochattn.samplers.base import Basins, BasinSums, Largest, negligible, sparse_sums
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -113,8 +112,8 @@ def test_chains_have_the_same_bits_with_and_without_basins(sampler, options, bet
     n_products = len(products)
     begun = sa.run(bank, beta, n_steps=50, warmup=0, thin=20, **settings)
     continued = sa.run(bank, beta, n_steps=n_steps - 50, keep=[10, 70], start=begun)
-    monkeypatch.setattr(basins, "N_RIVALS", 1)
-    monkeypatch.setattr(basins, "MAX_ENTRIES", 64 * 700 - 1)  # distances are not kept
+    monkeypatch.setattr(base, "N_RIVALS", 1)
+    monkeypatch.setattr(base, "MAX_ENTRIES", 64 * 700 - 1)  # distances are not kept
     other = sa.run(bank, beta, n_steps=n_steps, warmup=0, thin=20, **settings)
     original = Basins.at
     monkeypatch.setattr(Basins, "at", lambda self, xi: (*original(self, xi)[:2], np.zeros(len(xi), dtype=bool)))
@@ -172,7 +171,7 @@ def test_only_blocks_with_a_chain_outside_of_basins_are_multiplied():
 def test_a_schedule_notes_no_basins(monkeypatch):
     """What is noted at one beta would be of no use at the next."""
     made = []
-    monkeypatch.setattr(basins, "Basins", lambda *arguments: made.append(Basins(*arguments)) or made[-1])
+    monkeypatch.setattr(base, "Basins", lambda *arguments: made.append(Basins(*arguments)) or made[-1])
     sa.run(bank_in_clusters(np.float32), np.linspace(1000, 2000, 20), n_chains=3, n_steps=20, keep=[20], rng=0)
     assert len(made) == 1  # of the state that is kept, whose energy is computed at the last beta
 
@@ -217,7 +216,7 @@ def test_a_chain_that_is_said_to_stay_has_no_other_memory_near(dtype, scale):
 def test_what_is_noted_later_replaces_what_was_noted_first(kept, monkeypatch):
     """Ten chains, the first five of which have another memory the second time."""
     if not kept:
-        monkeypatch.setattr(basins, "MAX_ENTRIES", 10 * 30 - 1)
+        monkeypatch.setattr(base, "MAX_ENTRIES", 10 * 30 - 1)
     X = np.random.default_rng(0).standard_normal((30, 12))
     first, second = np.arange(10), np.concatenate([np.arange(20, 25), np.arange(5, 10)])
     again, once = (Basins(BasinSums(X, X, None), 10, 50.0) for _ in range(2))

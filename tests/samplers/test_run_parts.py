@@ -19,7 +19,7 @@ def plan_of(n_chains, first_chain=0, start="memories"):
     if isinstance(start, sa.Draws):
         chains = dict.fromkeys(chains)
     steps = {"n_steps": 8, "thin": 4, "keep": None, "start": start, "sigma_init": 0.01, "span": None}
-    return Plan.of(make_bank("subset"), 8.0, sampler="mala", options={}, **chains, **steps)
+    return Plan(make_bank("subset"), 8.0, sampler="mala", options={}, **chains, **steps)
 
 
 @pytest.mark.parametrize(("n_chains", "first_chain"), [(40, 0), (37, 19), (17, 7), (200, 16)])

@@ -56,16 +56,6 @@ def test_many_memories_agree_with_brute_force(library, K, masked, beta):
     np.testing.assert_allclose(E.weights(x, bank, beta), p, rtol=1e-9, atol=1e-300)
 
 
-def test_sums_that_were_not_asked_for_are_errors(library):
-    X = to_library(np.eye(3), library)
-    sums = attention(X, X, None, 1.0)
-    assert tuple(sums.logsumexp.shape) == (3, 1)
-    with pytest.raises(ValueError, match="values must be given to `attention` for a mean"):
-        _ = sums.mean
-    with pytest.raises(ValueError, match="spread must be True in `attention` for an entropy"):
-        _ = sums.entropy
-
-
 def test_energy_has_its_constants():
     X, log_r = ingredients(masked=True)
     bank, x = MemoryBank(X, log_r), states()

@@ -22,10 +22,9 @@ from stochattn._backend.arrays import to_numpy
 from stochattn.core.memory import fingerprint
 from stochattn.core.ranks import ShardedBank
 from stochattn.kernels.philox import Philox
-from stochattn.nn import ranks as sharded_memory
+from stochattn.nn import ranks as sharded
+from stochattn.nn.ranks import ShardedPlan
 from stochattn.samplers import exact, plan
-from stochattn.samplers import ranks as sharded
-from stochattn.samplers.ranks import ShardedPlan
 from stochattn.storage import ranks as storage
 
 
@@ -246,19 +245,19 @@ def test_no_kernel_is_asked_for_memories_that_no_device_has(on_ranks, monkeypatc
 def test_rank_0_alone_shows_progress(on_ranks, monkeypatch):
     shown = []
 
-    class Bar(sa.samplers.ranks.Progress):
+    class Bar(sharded.Progress):
         def __init__(self, total, label, shown_here):
             shown.append((label, shown_here))
             super().__init__(total, label, False)
 
-    monkeypatch.setattr(sa.samplers.ranks, "Progress", Bar)
+    monkeypatch.setattr(sharded, "Progress", Bar)
     on_ranks(2, lambda world, rank: memory(world, rank).run(**CHAINS, progress=True))
     assert sorted(shown) == [("ula, 9 chains on 2 ranks", False), ("ula, 9 chains on 2 ranks", True)]
 
 
 def test_rank_0_alone_looks_for_norms_that_dominate(on_ranks, monkeypatch):
     ranks = []
-    monkeypatch.setattr(sharded_memory, "warn_if_few", lambda *found: ranks.append(storage.dist.get_rank(None)))
+    monkeypatch.setattr(sharded, "warn_if_few", lambda *found: ranks.append(storage.dist.get_rank(None)))
     on_ranks(2, memory)
     assert ranks == [0]
 

@@ -177,7 +177,7 @@ class MemoryBank:
     def unit_patterns(self) -> Array:
         """The memories scaled to unit norm: (K, d). No kept memory may be zero."""
         if is_mapped(self.patterns):
-            return mapped.as_mapped_rows(self.patterns).divided_by(self.lengths())
+            return mapped.as_mapped_rows(self.patterns).divide_rows(self.lengths())
         return self.patterns / self.lengths()[:, None]
 
     def normalized(self) -> MemoryBank:

@@ -72,7 +72,7 @@ class ShardedBank:
         equal_weights: bool,
         group: Group,
     ) -> None:
-        self.ranks = RankGroup.of(group, patterns)
+        self.ranks = RankGroup(group, patterns)
 
         def check() -> Checked[Shard]:
             shard = Shard.of(patterns, log_r, values)

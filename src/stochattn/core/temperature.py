@@ -279,7 +279,7 @@ def _in_units(bank: MemoryBank) -> tuple[MemoryBank, float]:
         return bank, 1.0
     unit = math.ldexp(1.0, -math.frexp(bank.M)[1])
     if is_mapped(bank.patterns):
-        divided = as_mapped_rows(bank.patterns).divided_by(np.full(bank.K, 1 / unit))
+        divided = as_mapped_rows(bank.patterns).divide_rows(np.full(bank.K, 1 / unit))
         return MemoryBank(divided, bank.log_r), unit
     return MemoryBank(bank.patterns * unit, bank.log_r, copy=False), unit
 

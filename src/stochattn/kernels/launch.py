@@ -14,9 +14,8 @@ from triton.runtime import KernelInterface, OutOfResources
 
 from .._backend.checks import first_line
 from . import numbers
-from .memories import PaddedMemories
 from .programs import mala, ula
-from .tiled import NARROW, WIDE, TiledChains
+from .tiled import NARROW, WIDE, PaddedMemories, TiledChains
 
 BLOCK = 128  # memories that a program reads together
 MAX_SPREAD_CHAINS = 8192  # up to this many chains are spread over many programs

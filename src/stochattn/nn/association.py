@@ -21,8 +21,7 @@ from .._backend.arrays import ArrayLike
 from .._backend.checks import check_beta, check_count, check_positive
 from ..core.memory import MemoryBank
 from ..core.temperature import natural
-from .noise import require_generator
-from .steps import additive, require_mask, wide
+from .steps import additive, require_generator, require_mask, wide
 
 MAX_STEPS = 1000  # steps until a tolerance must be met, unless their number is given
 
@@ -58,7 +57,8 @@ class Association:
     def weights(self, xi: Tensor) -> Tensor:
         """softmax(beta X xi + log r), the weights of the memories; (..., n, d) -> (..., n, K)."""
         with _full_precision(xi):
-            return self._weights(xi)
+            logits, blind = self._visible(self._logits(xi))
+            return logits.softmax(-1) if blind is None else logits.softmax(-1).masked_fill(blind, 0.0)
 
     def attend(self, xi: Tensor, values: Tensor | None = None, dropout_p: float = 0.0) -> Tensor:
         """T(xi), the average of the memories (Eq. 4), or of values (*B, K, v) instead; (..., n, d) -> (..., n, v).
@@ -66,7 +66,7 @@ class Association:
         dropout_p: the probability that a weight is set to zero (the others are then scaled up)
         """
         with _full_precision(xi):
-            weights = dropout(self._weights(xi), dropout_p) if dropout_p else self._weights(xi)
+            weights = dropout(self.weights(xi), dropout_p) if dropout_p else self.weights(xi)
             return weights @ (self.patterns if values is None else values).to(xi.dtype)
 
     def iterate(self, xi: Tensor, n_steps: int | None, tolerance: float | None, otherwise: int) -> Tensor:
@@ -121,7 +121,8 @@ class Association:
         n, shape = check_count("n", n), self.patterns.shape
         options = {"generator": require_generator(generator), "device": self.patterns.device}
         # In float64, because rounding in sums of many float32 weights would favour the first memories.
-        shares = self._log_shares(torch.float64).softmax(-1)
+        log_shares = self.beta.unsqueeze(-1) / 2 * self._norms_squared(torch.float64)
+        shares = (log_shares if self.log_r is None else self.log_r + log_shares).softmax(-1)
         cumulative = shares.detach().cumsum(-1)
         uniforms = torch.rand((*shape[:-2], n), dtype=torch.float64, **options)
         uniforms *= cumulative[..., -1:]
@@ -153,10 +154,6 @@ class Association:
         moved = (shares.unsqueeze(-2) * fields) @ ways
         return (moved - moved.detach()).to(self.patterns.dtype)
 
-    def _log_shares(self, dtype: torch.dtype) -> Tensor:
-        shares = self.beta.unsqueeze(-1) / 2 * self._norms_squared(dtype)
-        return shares if self.log_r is None else self.log_r + shares
-
     def _log_r(self, xi: Tensor) -> Tensor:
         """The logarithms of the multiplicities that each state sees, (..., n or 1, K)."""
         if self.log_r is None:
@@ -164,10 +161,6 @@ class Association:
             return none if self.log_mask is None else none + self.log_mask
         log_r = self.log_r.unsqueeze(-2).to(xi.dtype)
         return log_r if self.log_mask is None else log_r + self.log_mask
-
-    def _weights(self, xi: Tensor) -> Tensor:
-        logits, blind = self._visible(self._logits(xi))
-        return logits.softmax(-1) if blind is None else logits.softmax(-1).masked_fill(blind, 0.0)
 
     def _logits(self, xi: Tensor) -> Tensor:
         logits = self.beta[..., None, None] * (xi @ self.patterns.to(xi.dtype).mT)
@@ -274,12 +267,14 @@ def beta_tensor(
     return nn.Parameter(copied) if learn_beta else copied
 
 
-def register_beta(module: nn.Module, beta: Tensor) -> None:
-    """Make beta a parameter of a module if it is an nn.Parameter, and a buffer otherwise."""
-    if isinstance(beta, nn.Parameter):
-        module.register_parameter("beta", beta)
-    else:
-        module.register_buffer("beta", beta)
+def add_tensors(module: nn.Module, learn: bool, **tensors: Tensor | None) -> None:
+    """Make tensors parameters of a module if they are learned or nn.Parameters, and buffers otherwise."""
+    for name, x in tensors.items():
+        if isinstance(x, nn.Parameter) or learn:
+            x = x if x is None or isinstance(x, nn.Parameter) else nn.Parameter(x)
+            module.register_parameter(name, x)
+        else:
+            module.register_buffer(name, x)
 
 
 def positive_beta(beta: Tensor, like: Tensor) -> Tensor:
@@ -293,14 +288,10 @@ def positive_beta(beta: Tensor, like: Tensor) -> Tensor:
 
 def natural_beta(banks: Banks) -> Tensor:
     """The natural beta of every bank, of shape B."""
-    return torch.tensor(_natural(banks), dtype=banks.patterns.dtype, device=banks.patterns.device)
-
-
-def _natural(banks: Banks) -> float | list[float]:
-    """The natural beta of the bank, or of each in a batch of any shape, as nested lists."""
-    if banks.patterns.ndim == 2:
-        return natural(MemoryBank(banks.patterns, banks.log_r))
-    return [_natural(Banks(*parts, None)) for parts in zip(banks.patterns, banks.log_r, strict=True)]  # type: ignore[misc]
+    patterns, log_r, _ = banks
+    if patterns.ndim == 2:
+        return patterns.new_tensor(natural(MemoryBank(patterns, log_r)))
+    return torch.stack([natural_beta(Banks(*bank, None)) for bank in zip(patterns, log_r, strict=True)])
 
 
 def _flat(x: ArrayLike) -> ArrayLike:

@@ -43,15 +43,6 @@ def _checkpoint_frame() -> FrameType | None:
     return None
 
 
-def _require_preserved_state() -> None:
-    """RuntimeError if the checkpoint around this call will not restore the state of torch's generator."""
-    frame = _checkpoint_frame()
-    seen = {} if frame is None else frame.f_locals
-    if False in [seen.get(name) for name in ("preserve_rng_state", "preserve")]:  # re-entrant, and not re-entrant
-        rule = "preserve_rng_state must be True in a checkpoint with Langevin steps"
-        raise RuntimeError(f"{rule}: its backward pass repeats them by the state of torch's generator; got False.")
-
-
 class RepeatedCalls(Generic[T]):
     """Values of calls in checkpoints: what a call stored is returned to the call that repeats it."""
 
@@ -66,7 +57,11 @@ class RepeatedCalls(Generic[T]):
 
     def store(self, value: T) -> None:
         """Keep the value of this call, which runs in a checkpoint, for its repetition."""
-        _require_preserved_state()
+        frame = _checkpoint_frame()
+        seen = {} if frame is None else frame.f_locals
+        if False in [seen.get(name) for name in ("preserve_rng_state", "preserve")]:  # re-entrant, and not re-entrant
+            rule = "preserve_rng_state must be True in a checkpoint with Langevin steps"
+            raise RuntimeError(f"{rule}: its backward pass repeats them by the state of torch's generator; got False.")
         with self._lock:
             number = _number()
             self._forgotten.pop(number, None)

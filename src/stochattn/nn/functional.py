@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import math
+import zlib
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 
+from .. import kernels
 from .._backend.checks import check_positive
-from .noise import AddNoise, Attended, DeviceNoise, is_transformed, noise_source, require_seed, states_in_one_launch
-from .ranks import ShardedMemory, attend_after_steps
-from .steps import HALF, LangevinSteps, additive, leading_of_keys, require_shapes, wide
+from ..storage.ranks import Fact
+from .ranks import ShardedMemory
+from .steps import (
+    HALF,
+    AddNoise,
+    DeviceNoise,
+    LangevinSteps,
+    additive,
+    is_transformed,
+    leading_of_keys,
+    noise_source,
+    require_floats,
+    require_seed,
+    require_shapes,
+    wide,
+)
 
 
 def stochastic_attention(
@@ -55,15 +72,33 @@ def stochastic_attention(
     torch.Size([2, 3])
     """
     steps_of = partial(LangevinSteps, n_steps, alpha, noise, choose_beta(beta, scale), generator)
-    masking = _Masking(attn_mask, is_causal, softcap, sinks)
     if isinstance(key, ShardedMemory) or isinstance(value, ShardedMemory):
-        unsupported = {"dropout_p": bool(dropout_p), "seed": seed is not None, **masking.given()}
-        return attend_after_steps(query, key, value, choose_beta(beta, scale), steps_of, unsupported, noise_source)
+        masking = {"attn_mask": attn_mask is not None, "is_causal": is_causal, "softcap": softcap is not None}
+        unsupported = {"dropout_p": bool(dropout_p), "seed": seed is not None, **masking, "sinks": sinks is not None}
+        return _attend_on_ranks(query, key, value, choose_beta(beta, scale), steps_of, unsupported)
     steps = steps_of()
     require_shapes(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:
         raise ValueError(f"dropout_p must lie between 0 and 1; got {dropout_p!r}.")
-    return _attend_after_steps(query, key, value, steps, masking, dropout_p, require_seed(seed, generator))
+    seed, dtype = require_seed(seed, generator), query.dtype
+    if not query.is_meta and dtype != torch.float64 and torch.is_autocast_enabled(query.device.type):
+        dtype = torch.get_autocast_dtype(query.device.type)  # which torch's attention would return
+    query, groups = _broadcast(query, key)
+    if not query.numel() or not key.shape[-2]:  # an error in some versions of torch
+        return query.new_zeros((*query.shape[:-1], value.shape[-1]), dtype=dtype)
+    # Not on a GPU, where torch would store all weights for shared heads.
+    plain = not steps.n_steps and softcap is None and sinks is None
+    share = plain and query.device.type == "cpu" and bool(groups > 1)
+    if not share:
+        key, value = _repeat_heads(groups, key, value)
+    keys, blind = _prepare_keys(query, key, steps, attn_mask, is_causal, softcap, sinks)
+    value = value if sinks is None else pad(value, (0, 0, 0, 1))
+    if steps.n_steps:
+        keys, value = keys.wide(), wide(value)
+        query = _final_states(query, keys, steps, seed)
+    with _without_autocast(query) if steps.n_steps else nullcontext():
+        out = keys.attend(query, value, dropout_p, share)
+    return out.to(dtype) if blind is None else out.to(dtype).masked_fill(blind, 0.0)
 
 
 def langevin_states(
@@ -96,7 +131,7 @@ def langevin_states(
     if not query.numel() or not key.shape[-2]:
         return wide(query).clone()
     (key,) = _repeat_heads(groups, key)
-    keys, blind = _Masking(attn_mask, is_causal, softcap, sinks).keys(query, key, steps.beta_of(query))
+    keys, blind = _prepare_keys(query, key, steps, attn_mask, is_causal, softcap, sinks)
     xi = _final_states(query, keys.wide(), steps, require_seed(seed, generator))
     return xi if blind is None else torch.where(blind, wide(query), xi)
 
@@ -137,62 +172,25 @@ class Keys:
         return (logits if mask is None else logits + additive(mask, logits)).softmax(-1)
 
 
-@dataclass(frozen=True)
-class _Masking:
-    """The arguments of the user that change the logits of an attention."""
-
-    attn_mask: Tensor | None
-    is_causal: bool
-    softcap: float | None
-    sinks: Tensor | None
-
-    def given(self) -> dict[str, bool]:
-        """Which of the arguments were given."""
-        return {name: value is not None and value is not False for name, value in vars(self).items()}
-
-    def keys(self, query: Tensor, key: Tensor, beta: float | Tensor) -> tuple[Keys, Tensor | None]:
-        """The keys, repeated for the heads of the queries, and whether a query has no key, (..., L, 1) or None."""
-        (mask, blind), causal = _fill_empty_rows(self.attn_mask), self.is_causal
-        softcap = None if self.softcap is None else check_positive("softcap", self.softcap, "None is no cap.")
-        if self.sinks is not None:
-            mask = _mask_with_sinks(query, key, additive(_causal(query, key) if causal else mask, query), self.sinks)
-            key, causal = pad(key, (0, 0, 0, 1)), False
-        rows = (*query.shape[:-1], 1)
-        if isinstance(beta, Tensor) and torch.broadcast_shapes(beta.shape, rows) != rows:
-            got = tuple(beta.shape)
-            raise ValueError(f"beta must be a number or broadcast to (..., L, 1), here {rows}; got {got}.")
-        return Keys(key, beta, mask, causal, softcap), blind
-
-
-def _attend_after_steps(
+def _prepare_keys(
     query: Tensor,
     key: Tensor,
-    value: Tensor,
     steps: LangevinSteps,
-    masking: _Masking,
-    dropout_p: float,
-    seed: int | Tensor | None,
-) -> Tensor:
-    """`stochastic_attention` of checked arguments."""
-    dtype, n_steps = query.dtype, steps.n_steps
-    if not query.is_meta and dtype != torch.float64 and torch.is_autocast_enabled(query.device.type):
-        dtype = torch.get_autocast_dtype(query.device.type)  # which torch's attention would return
-    query, groups = _broadcast(query, key)
-    if not query.numel() or not key.shape[-2]:  # an error in some versions of torch
-        return query.new_zeros((*query.shape[:-1], value.shape[-1]), dtype=dtype)
-    # Not on a GPU, where torch would store all weights for shared heads.
-    plain = not n_steps and masking.softcap is None and masking.sinks is None
-    share = plain and query.device.type == "cpu" and bool(groups > 1)
-    if not share:
-        key, value = _repeat_heads(groups, key, value)
-    keys, blind = masking.keys(query, key, steps.beta_of(query))
-    value = value if masking.sinks is None else pad(value, (0, 0, 0, 1))
-    if n_steps:
-        keys, value = keys.wide(), wide(value)
-        query = _final_states(query, keys, steps, seed)
-    with _without_autocast(query) if n_steps else nullcontext():
-        out = keys.attend(query, value, dropout_p, share)
-    return out.to(dtype) if blind is None else out.to(dtype).masked_fill(blind, 0.0)
+    mask: Tensor | None,
+    is_causal: bool,
+    softcap: float | None,
+    sinks: Tensor | None,
+) -> tuple[Keys, Tensor | None]:
+    """The keys as the queries see them, and whether a query has no key, (..., L, 1) or None."""
+    (mask, blind), beta, rows = fill_empty_rows(mask), steps.beta_of(query), (*query.shape[:-1], 1)
+    softcap = None if softcap is None else check_positive("softcap", softcap, "None is no cap.")
+    if sinks is not None:
+        mask = _mask_with_sinks(query, key, additive(_causal(query, key) if is_causal else mask, query), sinks)
+        key, is_causal = pad(key, (0, 0, 0, 1)), False
+    if isinstance(beta, Tensor) and torch.broadcast_shapes(beta.shape, rows) != rows:
+        got = tuple(beta.shape)
+        raise ValueError(f"beta must be a number or broadcast to (..., L, 1), here {rows}; got {got}.")
+    return Keys(key, beta, mask, is_causal, softcap), blind
 
 
 def _mask_with_sinks(query: Tensor, key: Tensor, mask: Tensor | None, sinks: Tensor) -> Tensor:
@@ -231,14 +229,20 @@ def _final_states(query: Tensor, keys: Keys, steps: LangevinSteps, seed: int | T
 def _in_one_launch(
     xi: Tensor, keys: Keys, steps: LangevinSteps, spread: float | Tensor, add_noise: AddNoise | None
 ) -> Tensor | None:
-    """The states after all steps, where a kernel takes them, with the noise that the steps of a loop have."""
+    """The states after all steps in float32, where a kernel takes them, with the noise of steps in a loop."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed() or keys.softcap is not None:
         return None
     beta, noise = keys.beta, add_noise if isinstance(add_noise, DeviceNoise) else None
     if isinstance(beta, Tensor) or isinstance(spread, Tensor) or noise is not add_noise:
         return None
-    attended = Attended(keys.key if keys.narrow is None else keys.narrow, keys.mask, keys.is_causal)
-    return states_in_one_launch(xi, attended, steps.n_steps, steps.alpha, beta, spread, noise)
+    key = keys.key if keys.narrow is None else keys.narrow
+    needs_gradient = any(x is not None and x.requires_grad for x in (xi, key, keys.mask)) and torch.is_grad_enabled()
+    if needs_gradient or (launch := kernels.layer_launcher(xi)) is None:
+        return None
+    unread = torch.zeros(1, dtype=torch.int64, device=xi.device)  # without noise, no key is read
+    settings = launch.Steps(steps.n_steps, steps.alpha, beta, spread, keys.is_causal)
+    key, seed = key.expand(*xi.shape[:-2], *key.shape[-2:]), unread if noise is None else noise.key
+    return cast("Tensor | None", launch.states_after_steps(xi, key, keys.mask, seed, settings))
 
 
 def choose_beta(beta: float | Tensor | None, scale: float | Tensor | None) -> float | Tensor | None:
@@ -258,7 +262,7 @@ def _without_autocast(query: Tensor) -> AbstractContextManager[object]:
     return nullcontext() if query.is_meta else torch.autocast(query.device.type, enabled=False)
 
 
-def _fill_empty_rows(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+def fill_empty_rows(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     """The mask with all keys visible to queries that had none, and whether a query had none, (..., L, 1) or None."""
     if mask is None:  # a softmax over no keys is NaN, and in some versions of torch so is its gradient
         return None, None
@@ -283,3 +287,48 @@ def _broadcast(query: Tensor, key: Tensor) -> tuple[Tensor, int]:
 
 def _repeat_heads(groups: int, *stored: Tensor) -> tuple[Tensor, ...]:
     return stored if groups <= 1 else tuple(x.repeat_interleave(groups, -3) for x in stored)
+
+
+def _attend_on_ranks(
+    query: Tensor,
+    memory: Tensor | ShardedMemory,
+    value: Tensor | ShardedMemory,
+    beta: float | Tensor | None,
+    steps_of: Callable[[], LangevinSteps],
+    unsupported: Mapping[str, bool],
+) -> Tensor:
+    """`stochastic_attention` with the memories of all ranks as keys; unsupported: which arguments it does not take."""
+    if not isinstance(memory, ShardedMemory):
+        raise TypeError(f"key must be the ShardedMemory that is the value; got {type(memory).__name__}. Pass it twice.")
+
+    def facts() -> dict[str, Fact]:
+        require_floats("query", query)
+        if value is not memory:
+            rule = "value must be the ShardedMemory that is the key, whose values are read, or else its memories"
+            remedy = "Pass it twice: stochastic_attention(query, bank, bank)."
+            raise ValueError(f"{rule}; got {type(value).__name__}. {remedy}")
+        for name in [name for name, is_passed in unsupported.items() if is_passed]:
+            raise ValueError(f"{name} must be left out with a ShardedMemory: every query attends to all memories.")
+        steps = steps_of()
+        same: dict[str, Fact] = {"n_steps": steps.n_steps, "alpha": steps.alpha, "noise": steps.noise}
+        if steps.n_steps and steps.noise:
+            same["the state of the generator"] = _generator_state(steps.generator, memory.bank.shard.patterns.device)
+        return same
+
+    xi, at = memory.agree_on_states("stochastic_attention", query, beta, facts)
+    steps = steps_of()
+    add_noise, spread = noise_source(xi, steps.generator), steps.noise * math.sqrt(2 * steps.alpha / at)
+    for _ in range(steps.n_steps):
+        xi = torch.lerp(xi, memory.bank.attend(xi, at), steps.alpha)
+        if spread:
+            xi = add_noise(xi, spread)
+    return memory.bank.attend(xi, at, memory.bank.shard.values).to(query.dtype)
+
+
+def _generator_state(generator: torch.Generator | None, device: torch.device) -> int:
+    """A checksum of the state of a generator, or of torch's own on a device."""
+    if generator is not None:
+        state = generator.get_state()
+    else:
+        state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+    return zlib.crc32(state.numpy().tobytes())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,86 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from .._backend.arrays import ArrayLike
-from .._backend.checks import check_indices
+from .._backend.checks import check_count, check_indices
 from .._backend.files import require_replaceable, write_atomically
 from ..core.memory import width_error
-from .association import Association, beta_tensor, check_banks, natural_beta, positive_beta, register_beta, states_like
-from .ranks import ShardedMemory, retrieve
-from .steps import HALF, wide
+from ..storage.ranks import Fact
+from .association import Association, add_tensors, beta_tensor, check_banks, natural_beta, positive_beta, states_like
+from .ranks import ShardedMemory
+from .steps import HALF, require_floats, wide
 
 KIND = "stochattn.HopfieldMemory"
-
-
-@dataclass(frozen=True)
-class SavedMemory:
-    """The tensors of a memory by their names in its state dict, and which of them are parameters."""
-
-    tensors: Mapping[str, Tensor]
-    learn: bool
-    learn_beta: bool
-
-
-def write_memory(path: str | os.PathLike[str], memory: SavedMemory, replace: bool) -> None:
-    """Write a memory atomically; a file that is not a saved memory is replaced only with `replace`."""
-
-    def check() -> None:
-        require_replaceable(f"path {os.fspath(path)!r}", Path(path), _is_saved_memory, replace)
-
-    check()
-    tensors = {name: x.detach().contiguous() for name, x in memory.tensors.items()}
-    settings = {"kind": KIND, "learn": str(memory.learn)} | ({"learn_beta": "True"} if memory.learn_beta else {})
-    write_atomically(Path(path), _sort_settings(_safetensors().torch.save(tensors, settings)), check)
-
-
-def read_memory(path: str | os.PathLike[str]) -> SavedMemory:
-    """The memory in a file, on the CPU; ValueError if `write_memory` did not write it."""
-    library = _safetensors()
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"path must name a safetensors file; there is no file {str(path)!r}.")
-    try:
-        with library.safe_open(Path(path), "pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dictionary
-    except library.SafetensorError as error:
-        raise ValueError(f"path must name a safetensors file; {str(path)!r} is not one ({error}).") from None
-    required = {"patterns", "beta", "log_r"}
-    is_saved = metadata.get("kind") == KIND and required <= tensors.keys() <= required | {"values"}
-    if is_saved:
-        beta, patterns = tensors["beta"], tensors["patterns"]
-        is_saved = patterns.is_floating_point() and (beta.numel() == 1 or beta.shape == patterns.shape[:-2])
-    if not is_saved:
-        raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is not one.")
-    return SavedMemory(tensors, metadata.get("learn") == "True", metadata.get("learn_beta") == "True")
-
-
-def _sort_settings(data: bytes) -> bytes:
-    """The same file with its settings in alphabetical order, so that equal memories have equal files.
-
-    The library writes them in an order that varies from call to call. A file begins with the length of its header in
-    eight bytes and the header in JSON, padded with spaces.
-    """
-    end = 8 + int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:end])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    return data[:8] + json.dumps(header, separators=(",", ":")).encode().ljust(end - 8) + data[end:]
-
-
-def _is_saved_memory(path: Path) -> bool:
-    library = _safetensors()
-    try:
-        with library.safe_open(path, "pt") as file:
-            return (file.metadata() or {}).get("kind") == KIND
-    except (library.SafetensorError, OSError):
-        return False
-
-
-def _safetensors() -> ModuleType:
-    try:
-        import safetensors
-        import safetensors.torch
-    except ImportError:
-        raise ImportError("saving and loading need safetensors: pip install 'stochattn[torch]'") from None
-    return safetensors
 
 
 class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed here
@@ -149,20 +77,15 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
                 rule = f"{name} must not be given with a ShardedMemory"
                 raise ValueError(f"{rule}, which is not learned and has its own beta, log_r and values.")
             self.learn = False
-            for name in ("patterns", "values", "log_r"):
-                self.register_buffer(name, None)
+            add_tensors(self, False, patterns=None, values=None, log_r=None)
             self.register_buffer("beta", torch.tensor(patterns.beta, dtype=torch.float64), persistent=False)
             return
         banks = check_banks(patterns, log_r, values)
         self.learn = bool(learn)
-        for name in ("patterns", "values", "log_r"):
-            x = getattr(banks, name)
-            if learn and name != "log_r":
-                self.register_parameter(name, None if x is None else nn.Parameter(x))
-            else:
-                self.register_buffer(name, x)
+        add_tensors(self, self.learn, patterns=banks.patterns, values=banks.values)
         beta = natural_beta(banks) if isinstance(beta, str) and beta == "natural" else beta
-        register_beta(self, beta_tensor(beta, tuple(banks.patterns.shape[:-2]), banks.patterns, learn_beta))
+        beta = beta_tensor(beta, tuple(banks.patterns.shape[:-2]), banks.patterns, learn_beta)
+        add_tensors(self, False, log_r=banks.log_r, beta=beta)
 
     def forward(
         self, xi: Tensor, n_steps: int | None = None, *, tolerance: float | None = None, mask: Tensor | None = None
@@ -175,7 +98,17 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         """
         if self.sharded is not None:
             self._require_unsharded(tolerance=tolerance, mask=mask)
-            return retrieve(self.sharded, xi, 1 if n_steps is None else n_steps)
+            sharded, steps = self.sharded, 1 if n_steps is None else n_steps
+
+            def facts() -> dict[str, Fact]:
+                require_floats("xi", xi)
+                return {"n_steps": check_count("n_steps", steps, 0)}
+
+            state, beta = sharded.agree_on_states("HopfieldMemory", xi, None, facts)
+            for _ in range(steps):
+                state = sharded.bank.attend(state, beta)
+            values = sharded.bank.shard.values
+            return (state if values is None else sharded.bank.attend(state, beta, values)).to(xi.dtype)
         banks, rows = self._seen(xi, mask)
         state = banks.iterate(rows, n_steps, tolerance, 1)
         return _match_shape(xi, state if self.values is None else banks.attend(state, self.values)).to(xi.dtype)
@@ -280,17 +213,40 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         """
         if self.sharded is not None:
             raise ValueError("a ShardedMemory cannot be saved as one file. Save the rows of each rank instead.")
-        write_memory(path, SavedMemory(self.state_dict(), self.learn, isinstance(self.beta, nn.Parameter)), replace)
+
+        def check() -> None:
+            require_replaceable(f"path {os.fspath(path)!r}", Path(path), _is_saved_memory, replace)
+
+        check()
+        tensors = {name: x.detach().contiguous() for name, x in self.state_dict().items()}
+        settings = {"kind": KIND, "learn": str(self.learn)}
+        if isinstance(self.beta, nn.Parameter):
+            settings["learn_beta"] = "True"
+        write_atomically(Path(path), _sort_settings(_safetensors().torch.save(tensors, settings)), check)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HopfieldMemory:
-        """The memory that `save` wrote, on the CPU."""
-        saved = read_memory(path)
-        x = dict(saved.tensors)
-        beta = float(x["beta"]) if x["beta"].numel() == 1 and x["patterns"].ndim == 2 else x["beta"]
-        learned = {"learn": saved.learn, "learn_beta": saved.learn_beta}
-        memory = cls(x["patterns"], beta=beta, log_r=x["log_r"], values=x.get("values"), **learned)
-        memory.to(x["patterns"].dtype)
+        """The memory that `save` wrote, on the CPU; ValueError for any other file."""
+        library = _safetensors()
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"path must name a safetensors file; there is no file {str(path)!r}.")
+        try:
+            with library.safe_open(Path(path), "pt") as file:
+                metadata = file.metadata() or {}
+                x = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dictionary
+        except library.SafetensorError as error:
+            raise ValueError(f"path must name a safetensors file; {str(path)!r} is not one ({error}).") from None
+        required = {"patterns", "beta", "log_r"}
+        is_saved = metadata.get("kind") == KIND and required <= x.keys() <= required | {"values"}
+        if is_saved:
+            beta, patterns = x["beta"], x["patterns"]
+            is_saved = patterns.is_floating_point() and (beta.numel() == 1 or beta.shape == patterns.shape[:-2])
+        if not is_saved:
+            raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is not one.")
+        beta = float(beta) if beta.numel() == 1 and patterns.ndim == 2 else beta
+        learned = {name: metadata.get(name) == "True" for name in ("learn", "learn_beta")}
+        memory = cls(patterns, beta=beta, log_r=x["log_r"], values=x.get("values"), **learned)
+        memory.to(patterns.dtype)
         return memory
 
     def extra_repr(self) -> str:
@@ -354,3 +310,33 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
 def _match_shape(xi: Tensor, result: Tensor) -> Tensor:
     """The result (..., n, m) for states (..., n, d), or (..., m) for a single state (d,)."""
     return result.squeeze(-2) if xi.ndim == 1 else result
+
+
+def _sort_settings(data: bytes) -> bytes:
+    """The same file with its settings in alphabetical order, so that equal memories have equal files.
+
+    The library writes them in an order that varies from call to call. A file begins with the length of its header in
+    eight bytes and the header in JSON, padded with spaces.
+    """
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    return data[:8] + json.dumps(header, separators=(",", ":")).encode().ljust(end - 8) + data[end:]
+
+
+def _is_saved_memory(path: Path) -> bool:
+    library = _safetensors()
+    try:
+        with library.safe_open(path, "pt") as file:
+            return (file.metadata() or {}).get("kind") == KIND
+    except (library.SafetensorError, OSError):
+        return False
+
+
+def _safetensors() -> ModuleType:
+    try:
+        import safetensors
+        import safetensors.torch
+    except ImportError:
+        raise ImportError("saving and loading need safetensors: pip install 'stochattn[torch]'") from None
+    return safetensors

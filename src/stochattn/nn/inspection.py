@@ -255,18 +255,13 @@ def warn_of_missing(model: nn.Module, acting: set[Acts], seen: list[str], remedy
     if not reasons and any(row.acts in acting for row in rows):
         return
     few = "1 layer" if len(reasons) == 1 else f"{len(reasons)} layers" if reasons else "All layers"
-    shown = (
-        "; ".join(_list_names(reasons, reason) for reason in dict.fromkeys(reasons.values())) or "it has no attention"
-    )
-    problem = f"{few} of {type(model).__name__} without Langevin steps: {shown}"
+    shown = []
+    for reason in dict.fromkeys(reasons.values()):
+        names = [name for name, layer_reason in reasons.items() if layer_reason == reason]
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        shown.append(f"{', '.join(names[:MAX_NAMES])}{more} ({reason})")
+    problem = f"{few} of {type(model).__name__} without Langevin steps: {'; '.join(shown) or 'it has no attention'}"
     warnings.warn(f"{problem}. {remedy}stochattn.nn.check(model) lists all layers.", stacklevel=2)
-
-
-def _list_names(reasons: Mapping[str, str], reason: str) -> str:
-    """The names of the first layers with this reason."""
-    names = [name for name, layer_reason in reasons.items() if layer_reason == reason]
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f"{', '.join(names[:MAX_NAMES])}{more} ({reason})"
 
 
 def _calling_module() -> nn.Module | None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, linear, pad
 
-from .functional import Keys, langevin_states, stochastic_attention
+from .functional import Keys, fill_empty_rows, langevin_states, stochastic_attention
 from .steps import LangevinSteps, additive, require_mask, wide
 
 EXTRA_STATE = "_extra_state"  # torch's name of it
@@ -176,8 +176,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         steps = self.current_steps()
         xi = langevin_states(q, k, attn_mask=mask, **vars(steps))
         with torch.autocast(q.device.type, enabled=False):
-            blind = None if mask is None else (mask == -math.inf).all(-1, keepdim=True)  # their softmax would be NaN
-            seen = mask if mask is None else mask.masked_fill(blind, 0.0)
+            seen, blind = fill_empty_rows(mask)
             weights = Keys(k.to(xi.dtype), steps.beta_of(q), seen).weights(xi)
             weights = weights if blind is None else weights.masked_fill(blind, 0.0)
             weights = dropout(weights, self.dropout, self.training)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .._backend.arrays import ArrayLike
 from .._backend.checks import check_count, check_positive
-from .association import Association, beta_tensor, positive_beta, register_beta, states_like
+from .association import Association, add_tensors, beta_tensor, positive_beta, states_like
 from .hopfield import HopfieldMemory
 from .steps import wide
 
@@ -66,7 +66,11 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.projected = _check_projections(project)
+        names = (project,) if isinstance(project, str) else tuple(project)
+        for name in names:
+            if name not in PROJECTIONS:
+                raise ValueError(f"project must name some of {', '.join(map(repr, PROJECTIONS))}; got {name!r}.")
+        self.projected = tuple(name for name in PROJECTIONS if name in names)
         self.embed_dim, self.num_heads = check_count("embed_dim", embed_dim), check_count("num_heads", num_heads)
         self.kdim = self.embed_dim if kdim is None else check_count("kdim", kdim)
         self.vdim = self.kdim if vdim is None else check_count("vdim", vdim)
@@ -86,7 +90,7 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         maps["out"] = (self.num_heads * self.v_head_dim, self.out_dim)
         self.maps = nn.ModuleDict({name: nn.Linear(*maps[name], bias=bias) for name in self.projected})
         chosen = 1 / math.sqrt(self.head_dim) if beta is None else beta
-        register_beta(self, beta_tensor(chosen, (self.num_heads,), torch.empty(0), learn_beta, "head"))
+        add_tensors(self, False, beta=beta_tensor(chosen, (self.num_heads,), torch.empty(0), learn_beta, "head"))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -186,14 +190,6 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         return f"{sizes}, out_dim={self.out_dim}, {steps}"
 
 
-def _check_projections(project: Iterable[str]) -> tuple[str, ...]:
-    names = (project,) if isinstance(project, str) else tuple(project)
-    for name in names:
-        if name not in PROJECTIONS:
-            raise ValueError(f"project must name some of {', '.join(map(repr, PROJECTIONS))}; got {name!r}.")
-    return tuple(name for name in PROJECTIONS if name in names)
-
-
 START = 0.02  # standard deviation of learned rows at the start
 
 
@@ -271,11 +267,7 @@ class HopfieldLayer(nn.Module):  # type: ignore[misc]  # torch is not typed here
             raise ValueError(f"{rule}; got None. Pass values=True to learn them.")
         if read is not None and len(read) != len(rows):
             raise ValueError(f"values must have one row for each of the {len(rows)} patterns; got {len(read)}.")
-        for name, x in (("patterns", rows), ("values", read)):
-            if learn:
-                self.register_parameter(name, None if x is None else nn.Parameter(x))
-            else:
-                self.register_buffer(name, x)
+        add_tensors(self, learn, patterns=rows, values=read)
 
     def forward(self, query: Tensor, *, mask: Tensor | None = None) -> Tensor:
         """What the queries read: (..., L, embed_dim) -> (..., L, out_dim); mask: (..., L, K), as in `Hopfield`."""

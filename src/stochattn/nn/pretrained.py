@@ -20,7 +20,7 @@ from functools import partial
 from inspect import signature
 from threading import Lock
 from types import SimpleNamespace
-from typing import NamedTuple, SupportsIndex, TypedDict, cast
+from typing import Any, NamedTuple, SupportsIndex, TypeAlias
 from weakref import WeakSet
 
 import torch
@@ -38,25 +38,10 @@ from .steps import LangevinSteps
 
 STATE = "_stochattn_steps"
 POSITIONAL = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+MASKING = ("attn_mask", "is_causal", "softcap", "sinks")  # options that change the logits of an attention
+Options: TypeAlias = "dict[str, Any]"  # of scaled_dot_product_attention
 _SUBCLASSES: dict[type[nn.Module], type[nn.Module]] = {}
 _INTERCEPTION_LOCK = Lock()
-
-
-class Masking(TypedDict, total=False):
-    """What changes the logits of an attention."""
-
-    attn_mask: Tensor
-    is_causal: bool
-    softcap: float
-    sinks: Tensor
-
-
-class Options(Masking, total=False):
-    """The options of scaled_dot_product_attention."""
-
-    dropout_p: float
-    scale: float | None
-    enable_gqa: bool
 
 
 @dataclass(frozen=True)
@@ -73,17 +58,12 @@ class HeadSteps:
         """
         scale = options.get("scale")
         scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-        seen: Masking = {}
-        for name in Masking.__annotations__:
-            if options.get(name) is not None:
-                seen[name] = options[name]  # type: ignore[literal-required]
-        query = self._take_steps(query, key, scale, seen)
-        options = {**options, "scale": scale}
-        if "softcap" in seen or "sinks" in seen:
-            return stochastic_attention(query, key, value, **options)
-        return scaled_dot_product_attention(query, key, value, **options)  # type: ignore[misc]
+        seen = {name: options[name] for name in MASKING if options.get(name) is not None}
+        attend = stochastic_attention if "softcap" in seen or "sinks" in seen else scaled_dot_product_attention
+        out: Tensor = attend(self._take_steps(query, key, scale, seen), key, value, **{**options, "scale": scale})
+        return out
 
-    def _take_steps(self, query: Tensor, key: Tensor, scale: float, seen: Masking) -> Tensor:
+    def _take_steps(self, query: Tensor, key: Tensor, scale: float, seen: Options) -> Tensor:
         """The queries after the steps of the chosen heads."""
         if self.heads is None:
             return self._states(query, key, scale, seen)
@@ -103,7 +83,7 @@ class HeadSteps:
             query = query.expand(len(states), -1, -1, -1)
         return query.index_copy(1, heads, states)
 
-    def _states(self, query: Tensor, key: Tensor, scale: float, seen: Masking) -> Tensor:
+    def _states(self, query: Tensor, key: Tensor, scale: float, seen: Options) -> Tensor:
         """The queries after their steps, to be read out at the scale of the layer."""
         beta = scale if self.steps.beta is None else self.steps.beta
         states = langevin_states(query, key, **{**vars(self.steps), "beta": beta, **seen})
@@ -131,13 +111,16 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
             return function(*args, **(options or {}))
         self.called = True
         with torch._C.DisableTorchFunction():  # an outer context must not intercept the calls of the steps
-            arguments = {**(options or {}), **dict(zip(POSITIONAL, args, strict=False)), **self.capped}
-            query, key, value = (cast(Tensor, arguments.pop(name)) for name in POSITIONAL[:3])
-            settings = cast(Options, arguments)
+            settings: Options = {**(options or {}), **dict(zip(POSITIONAL, args, strict=False)), **self.capped}
+            query, key, value = (settings.pop(name) for name in POSITIONAL[:3])
             by_head = self.head_steps.heads or self.capped or isinstance(self.head_steps.steps.beta, Tensor)
-            if by_head and (heads := _packed_heads(self.module, query)):
-                return _attend_packed(self.head_steps, heads, query, key, value, settings)
-            return self.head_steps.attend(query, key, value, settings)
+            if not (by_head and (heads := _packed_heads(self.module, query))):
+                return self.head_steps.attend(query, key, value, settings)
+            mask = settings.get("attn_mask")
+            if mask is not None and mask.ndim == 4 and mask.shape[1] > 1:
+                settings["attn_mask"] = mask.reshape(len(mask), heads, 1, mask.shape[-1])
+            single, settings["enable_gqa"] = query.reshape(len(query), heads, 1, -1), True
+            return self.head_steps.attend(single, key, value, settings).reshape(*query.shape[:-1], -1)
 
 
 def _packed_heads(module: nn.Module, query: Tensor) -> int:
@@ -147,20 +130,8 @@ def _packed_heads(module: nn.Module, query: Tensor) -> int:
     """
     groups = getattr(module, "num_key_value_groups", 1)
     heads = getattr(getattr(module, "config", None), "num_attention_heads", 0)
-    packed = groups > 1 and query.ndim == 4 and query.shape[1] * groups == heads
-    return heads if packed and query.shape[2] == groups else 0
-
-
-def _attend_packed(
-    head_steps: HeadSteps, heads: int, query: Tensor, key: Tensor, value: Tensor, options: Options
-) -> Tensor:
-    """The attention of queries whose heads are on the axis of the length; they are moved to the axis of the heads."""
-    mask = options.get("attn_mask")
-    if mask is not None and mask.ndim == 4 and mask.shape[1] > 1:
-        options = {**options, "attn_mask": mask.reshape(len(mask), heads, 1, mask.shape[-1])}
-    single = query.reshape(len(query), heads, 1, -1)
-    out = head_steps.attend(single, key, value, {**options, "enable_gqa": True})
-    return out.reshape(*query.shape[:-1], -1)
+    is_packed = groups > 1 and query.ndim == 4 and query.shape[1] * groups == heads and query.shape[2] == groups
+    return heads if is_packed else 0
 
 
 class Entry(NamedTuple):
@@ -385,9 +356,7 @@ def stochastic(
     torch.Size([1, 3, 8])
     """
     steps = HeadSteps(LangevinSteps(n_steps, alpha, noise, beta, generator), _check_integers("heads", heads))
-    context = _Context(model, steps, _check_integers("layers", layers))
-    context.select_layers()
-    return context
+    return _Context(model, steps, _check_integers("layers", layers))
 
 
 class _Context(ContextDecorator, AbstractContextManager[nn.Module]):
@@ -395,6 +364,7 @@ class _Context(ContextDecorator, AbstractContextManager[nn.Module]):
 
     def __init__(self, model: nn.Module, steps: HeadSteps, numbers: tuple[int, ...] | None) -> None:
         self.model, self.steps, self.numbers, self.entered = model, steps, numbers, list[ExitStack]()
+        self.select_layers()  # numbers that do not exist are an error now
 
     def select_layers(self) -> list[nn.Module]:
         modules = attention_modules(self.model)
@@ -484,11 +454,8 @@ def _copy_configs(modules: list[nn.Module]) -> dict[int, object]:
 
     The switch of transformers would change the configuration itself, and restore one name for all parts of a model.
     """
-    without = [
-        module.config
-        for module in modules
-        if getattr(module, "_supports_sdpa", True) is False and hasattr(module, "config")
-    ]
+    refusing = [module for module in modules if getattr(module, "_supports_sdpa", True) is False]
+    without = [module.config for module in refusing if hasattr(module, "config")]
     copies = dict[int, object]()
     for module in modules:
         config = vars(module).get("config")
@@ -530,13 +497,9 @@ def _temporarily_set(owner: nn.Module, name: str, value: object) -> Iterator[Non
         with _LOCK:
             original.contexts -= 1
             if not original.contexts:
-                _keep_changes(original.value, vars(owner)[name])
+                if hasattr(original.value, IMPLEMENTATION):  # what was set on the copy of a configuration stays set
+                    changes = vars(vars(owner)[name]).items()
+                    kept = {k: x for k, x in changes if k != IMPLEMENTATION and not hasattr(x, IMPLEMENTATION)}
+                    vars(original.value).update(kept)
                 vars(owner)[name] = original.value
                 del _ORIGINALS[key]
-
-
-def _keep_changes(config: object, changed: object) -> None:
-    """Give a configuration the attributes that were set on its copy in a context."""
-    for name, value in vars(changed).items() if hasattr(config, IMPLEMENTATION) else ():
-        if name != IMPLEMENTATION and not hasattr(value, IMPLEMENTATION):
-            vars(config)[name] = value

@@ -1,37 +1,42 @@
 """ShardedMemory: a bank whose rows are on several processes of torch.distributed, usually one per GPU.
 
-Layers take it as their memories: queries are the same on all ranks, and so are results and gradients.
+Layers take it as their memories: queries are the same on all ranks, and so are results and gradients. Each rank
+computes all draws and chains. They have the random numbers of a bank in one process, and agree with it up to the
+rounding of sums.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-import zlib
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, cast
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._backend.arrays import ArrayLike, to_numpy
+from .._backend.arrays import ArrayLike, NumpyArray, full_precision, like, on_cuda, to_numpy
 from .._backend.checks import check_choice, check_count, check_flag
+from .._backend.console import Progress
 from .._backend.random import SeedLike, seed_of
-from ..core.memory import check_states
+from ..core.memory import MemoryBank, check_states
 from ..core.ranks import ShardedBank
+from ..kernels.philox import draw_numbers
 from ..model import warn_if_few
+from ..samplers.base import ChainAttention
+from ..samplers.complement import Space
 from ..samplers.draws import Draws
-from ..samplers.loop import OnKeep, check_on_keep
-from ..samplers.plan import Beta, Plan, Start
-from ..samplers.ranks import CHAIN_SAMPLERS, ShardedPlan, draw, run_on_ranks
+from ..samplers.exact import fill_draws, require_room, uniforms_of
+from ..samplers.loop import ChainBatch, OnKeep, check_on_keep
+from ..samplers.plan import SAMPLERS, AnySampler, Beta, Plan, Start, StartMemories, random_positions, require_kept
 from ..storage.ranks import Checked, Fact, Group, checksum
 
-if TYPE_CHECKING:
-    from .steps import LangevinSteps
-
-Noise = Callable[[Tensor, float], Tensor]
+CHAIN_SAMPLERS = ("ula", "mala", "underdamped")  # whose only access to the memories is `ChainAttention`
+BLOCK = 2**20  # multiplicities that ranks exchange at a time
 MAX_FACT = 100  # characters of an argument that ranks compare; of a longer one they compare a digest
 
 
@@ -80,7 +85,7 @@ class ShardedMemory:
 
         (..., d) -> (..., d).
         """
-        rows, at = self.agreed_states("attend", xi, beta)
+        rows, at = self.agree_on_states("attend", xi, beta)
         return self.bank.attend(rows, at)
 
     def read(self, xi: ArrayLike, beta: float | None = None) -> Tensor:
@@ -91,24 +96,24 @@ class ShardedMemory:
                 raise ValueError("values must be given to ShardedMemory before they can be read; it has none.")
             return {}
 
-        rows, at = self.agreed_states("read", xi, beta, require_values)
+        rows, at = self.agree_on_states("read", xi, beta, require_values)
         return self.bank.attend(rows, at, self.bank.shard.values)
 
     def energy(self, xi: ArrayLike) -> Tensor:
         """E(xi) of Eq. 3; (..., d) -> (...)."""
-        rows, beta = self.agreed_states("energy", xi)
+        rows, beta = self.agree_on_states("energy", xi)
         outline = self.bank.outline
         return self.bank.table_energy(rows, beta) + outline.log_total_r / beta + outline.M**2 / 2
 
     def log_density(self, xi: ArrayLike) -> Tensor:
         """log p_beta(xi), normalised; (..., d) -> (...)."""
-        rows, beta = self.agreed_states("log_density", xi)
+        rows, beta = self.agree_on_states("log_density", xi)
         constants = self.bank.log_z(beta) + self.d / 2 * math.log(2 * math.pi / beta)
         return -beta * self.bank.table_energy(rows, beta) - constants
 
     def score(self, xi: ArrayLike) -> Tensor:
         """∇ log p_beta(xi) = beta (T(xi) − xi); (..., d) -> (..., d)."""
-        rows, beta = self.agreed_states("score", xi)
+        rows, beta = self.agree_on_states("score", xi)
         return beta * (self.bank.attend(rows, beta) - rows)
 
     def sample(self, n: int, rng: SeedLike = None) -> Tensor:
@@ -123,7 +128,7 @@ class ShardedMemory:
             return Checked(check_count("n", n), {"n": check_count("n", n), **same}, {"seed": seed})
 
         n, facts = self.bank.ranks.agree("sample", check)
-        return draw(self.bank, self.beta, n, cast(int, facts[0]["seed"]))
+        return draw_on_ranks(self.bank, self.beta, n, cast(int, facts[0]["seed"]))
 
     def run(
         self,
@@ -153,8 +158,8 @@ class ShardedMemory:
             check_on_keep(on_keep)
             check_flag("progress", progress)
             seed, same = _seed_facts(rng)
-            plan = ShardedPlan.of(
-                self.bank.outline,
+            plan = ShardedPlan(
+                self.bank,
                 self.beta if beta is None else beta,
                 sampler=sampler,
                 n_chains=n_chains,
@@ -166,9 +171,7 @@ class ShardedMemory:
                 sigma_init=sigma_init,
                 rng=None if rng is None else seed,
                 first_chain=first_chain,
-                span=False,
                 options=options,
-                sharded=self.bank,
             )
             return Checked(plan, {**same, **_facts(plan)}, {"seed": plan.seed})
 
@@ -176,7 +179,7 @@ class ShardedMemory:
         plan.seed = cast(int, facts[0]["seed"])
         return run_on_ranks(plan, progress, on_keep)
 
-    def agreed_states(
+    def agree_on_states(
         self,
         call: str,
         xi: ArrayLike,
@@ -235,67 +238,97 @@ def _digest(value: str | ArrayLike) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-def retrieve(memory: ShardedMemory, xi: Tensor, n_steps: int) -> Tensor:
-    """`HopfieldMemory.forward` of a sharded memory; (..., d) -> (..., d), or (..., v) if it has values."""
-
-    def facts() -> dict[str, Fact]:
-        _require_floats("xi", xi)
-        return {"n_steps": check_count("n_steps", n_steps, 0)}
-
-    state, beta = memory.agreed_states("HopfieldMemory", xi, None, facts)
-    for _ in range(n_steps):
-        state = memory.bank.attend(state, beta)
-    values = memory.bank.shard.values
-    return (state if values is None else memory.bank.attend(state, beta, values)).to(xi.dtype)
-
-
-def attend_after_steps(
-    query: Tensor,
-    memory: Tensor | ShardedMemory,
-    value: Tensor | ShardedMemory,
-    beta: float | None,
-    steps_of: Callable[[], LangevinSteps],
-    unsupported: Mapping[str, bool],
-    noise_source: Callable[[Tensor, torch.Generator | None], Noise],
-) -> Tensor:
-    """`stochastic_attention` with the memories of all ranks as keys; unsupported: arguments that it does not take."""
-    if not isinstance(memory, ShardedMemory):
-        raise TypeError(f"key must be the ShardedMemory that is the value; got {type(memory).__name__}. Pass it twice.")
-
-    def facts() -> dict[str, Fact]:
-        _require_floats("query", query)
-        if value is not memory:
-            rule = "value must be the ShardedMemory that is the key, whose values are read, or else its memories"
-            remedy = "Pass it twice: stochastic_attention(query, bank, bank)."
-            raise ValueError(f"{rule}; got {type(value).__name__}. {remedy}")
-        for name in [name for name, passed in unsupported.items() if passed]:
-            raise ValueError(f"{name} must be left out with a ShardedMemory: every query attends to all memories.")
-        steps = steps_of()
-        same: dict[str, Fact] = {"n_steps": steps.n_steps, "alpha": steps.alpha, "noise": steps.noise}
-        if steps.n_steps and steps.noise:
-            same["the state of the generator"] = _generator_state(steps.generator, memory.bank.shard.patterns.device)
-        return same
-
-    xi, at = memory.agreed_states("stochastic_attention", query, beta, facts)
-    steps = steps_of()
-    add_noise, spread = noise_source(xi, steps.generator), steps.noise * math.sqrt(2 * steps.alpha / at)
-    for _ in range(steps.n_steps):
-        xi = torch.lerp(xi, memory.bank.attend(xi, at), steps.alpha)
-        if spread:
-            xi = add_noise(xi, spread)
-    return memory.bank.attend(xi, at, memory.bank.shard.values).to(query.dtype)
+def draw_on_ranks(bank: ShardedBank, beta: float, n: int, seed: int) -> Tensor:
+    """n independent draws from p_beta, the same on all ranks: (n, d). Draw i depends on (seed, i) only."""
+    outline, rows = bank.outline, range(n)
+    require_room(outline, n, copies=3)  # the memories, their sum over ranks, and the noise
+    if on_cuda(outline.patterns):
+        uniforms, normals = draw_numbers(outline.patterns, seed, rows)
+        return bank.centers(to_numpy(uniforms), beta) + beta**-0.5 * normals
+    centers = to_numpy(bank.centers(uniforms_of(seed, rows, outline.d), beta))
+    samples = np.empty_like(centers)
+    fill_draws(samples, centers, np.arange(n), beta, seed, rows)
+    draws: Tensor = like(samples, outline.patterns)
+    return draws
 
 
-def _require_floats(name: str, x: object) -> None:
-    if not (isinstance(x, Tensor) and x.is_floating_point()):
-        got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"{name} must be a tensor of real numbers, (..., d); got {got}.")
+class ShardedAttention(ChainAttention):
+    """Attention over the memories of all ranks. No kernel has all of them."""
+
+    has_kernel = False
+
+    def __init__(self, bank: ShardedBank) -> None:
+        self.bank = bank
+
+    def nearest(self, xi: Tensor) -> Tensor:
+        return self.bank.nearest(xi)
+
+    def _attend(self, xi: Tensor, beta: float, factor: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+        sums = self.bank.sums(xi, beta, self.bank.shard.patterns, row_stable=True)
+        return sums.mean * factor, sums.total, sums.top
 
 
-def _generator_state(generator: torch.Generator | None, device: torch.device) -> int:
-    """A checksum of the state of a generator, or of torch's own on a device."""
-    if generator is not None:
-        state = generator.get_state()
-    else:
-        state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-    return zlib.crc32(state.numpy().tobytes())
+class ShardedStart(StartMemories):
+    """The memories of all ranks near which chains may start."""
+
+    def __init__(self, sharded: ShardedBank) -> None:
+        self.sharded = sharded
+
+    def at(self, indices: NumpyArray) -> Tensor:
+        require_kept(indices[self.sharded.log_r_at(indices) == -np.inf])
+        return self.sharded.rows(indices)
+
+    def in_equilibrium(self, uniforms: NumpyArray, beta: float) -> Tensor:
+        return self.sharded.centers(uniforms, beta)
+
+    def in_random_order(self, seed: int, chains: range) -> Tensor:
+        kept = random_positions(seed, chains, int(self.sharded.n_kept.sum()))
+        return self.sharded.rows(self.sharded.kept_numbers(kept))
+
+
+class ShardedPlan(Plan):
+    """A run on all ranks, in the full space: the span of memories on several ranks is not computed."""
+
+    def __init__(self, sharded: ShardedBank, beta: Beta, **arguments: Any) -> None:
+        super().__init__(sharded.outline, beta, span=False, **arguments)
+        self.sharded = sharded
+
+    def create_sampler(self) -> AnySampler:
+        d = self.bank.d
+        # samplers take only d from this bank, and attention from all ranks
+        space = Space(MemoryBank(self.sharded.shard.patterns.new_zeros((1, d))), None, d)
+        sampler = SAMPLERS[self.sampler](space, self.options)  # type: ignore[call-arg]
+        sampler.attention = ShardedAttention(self.sharded)
+        return sampler
+
+    def memories(self) -> StartMemories:
+        return ShardedStart(self.sharded)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        K, d = self.bank.K, self.bank.d
+        rows = np.linspace(0, K - 1, min(K, 64)).round().astype(np.int64)
+        digest = hashlib.blake2b(repr((K, d)).encode(), digest_size=16)
+        for first in range(0, K, BLOCK):  # all multiplicities, as for a bank in one process
+            digest.update(self.sharded.log_r_at(np.arange(first, min(first + BLOCK, K))).tobytes())
+        digest.update(np.ascontiguousarray(to_numpy(self.sharded.rows(rows))).tobytes())
+        return digest.hexdigest()
+
+    def numbers(self, nearest: NumpyArray) -> NumpyArray:
+        return nearest
+
+
+def run_on_ranks(plan: ShardedPlan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
+    """The draws of a plan, the same on all ranks. Ctrl-C ends it at once: ranks would stop after different steps."""
+    label = f"{plan.sampler}, {len(plan.chains)} chains on {plan.sharded.ranks.size} ranks"
+    shown = progress if plan.sharded.ranks.rank == 0 else False
+    with full_precision(plan.bank.patterns), plan.streams() as noise, Progress(plan.kept.n_steps, label, shown) as bar:
+        chains = ChainBatch(plan, noise)
+        chains.loop(threading.Event(), bar, on_keep)
+        draws = chains.draws()
+    sums = plan.sharded.ranks.gather(torch.tensor(checksum(draws.samples), device=plan.bank.patterns.device))
+    if bool((sums != sums[0]).any()):
+        raise RuntimeError(
+            "ranks computed different chains from the same numbers. Use one kind of device on all ranks."
+        )
+    return draws

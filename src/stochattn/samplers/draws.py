@@ -19,7 +19,6 @@ from .._backend.files import atomic_file, require_replaceable
 from .._backend.state import encode, load_state, read_format
 
 FORMAT = "stochattn draws 2"
-CHECKPOINT = ("step", "due", "memories", "noise", "state")
 
 
 @dataclass(frozen=True)
@@ -148,9 +147,9 @@ class Draws:
             )
 
         check()
-        last = {name: getattr(self.last, name) for name in CHECKPOINT}
+        last = {name: value for name, value in vars(self.last).items() if name != "settings"}
         value = {**vars(self), "format": FORMAT, "settings": asdict(self.settings), "last": last}
-        arrays: dict[str, Array] = {}
+        arrays = dict[str, Array]()
         text = json.dumps(encode(value, arrays), sort_keys=True)
         with atomic_file(place, check) as unfinished, unfinished.open("xb") as file:
             np.savez(file, state=np.array(text), **arrays)  # type: ignore[arg-type]  # noise cannot be compressed
@@ -161,13 +160,10 @@ class Draws:
         place = check_path("path", path)
         try:
             value = load_state(place)
-            if not isinstance(value, dict):
+            if not isinstance(value, dict) or value.pop("format") != FORMAT:
                 raise ValueError
-            if value.pop("format") != FORMAT:
-                raise ValueError
-            settings, last = RunSettings(**value["settings"]), value["last"]
-            last = Checkpoint(settings, *(last[name] for name in CHECKPOINT))
-            return cls(**(value | {"settings": settings, "last": last}))
+            settings = RunSettings(**value["settings"])
+            return cls(**(value | {"settings": settings, "last": Checkpoint(settings, **value["last"])}))
         except OSError:
             raise
         except Exception as error:

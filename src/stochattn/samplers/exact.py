@@ -65,7 +65,7 @@ def draw(bank: MemoryBank, beta: float, n: int, seed: int, first: int = 0, n_thr
     require_room(bank, n, ", or to a file: sample(n, out='new.npy')")
     cumulative, patterns = cumulative_weights(bank, beta), bank.patterns
     if isinstance(patterns, DaskRows):
-        k = pick_memories(cumulative, seed, range(first, first + n), bank.d)
+        k = pick(cumulative, uniforms_of(seed, range(first, first + n), bank.d))
         finish = partial(_with_noise, beta=beta, seed=seed, offset=first)
         return patterns.draw_rows(k, whole_blocks(rows_at_a_time(bank.d), bank.d), finish)
     return _draw_rows(bank, cumulative, beta, seed, range(first, first + n), n_threads)
@@ -98,11 +98,6 @@ def whole_blocks(n: int, d: int) -> int:
     return max(n // rows_in_block(d), 1) * rows_in_block(d)
 
 
-def pick_memories(cumulative: NumpyArray, seed: int, rows: range, d: int) -> NumpyArray:
-    """The memories around which the draws with these numbers lie: (n,)."""
-    return pick(cumulative, uniforms_of(seed, rows, d))
-
-
 def uniforms_of(seed: int, rows: range, d: int) -> NumpyArray:
     """The uniforms that pick the memories of the draws with these numbers: (n,)."""
     parts = [generator(seed, Purpose.MEMORY, b).random(part.stop)[part.start :] for b, part in _blocks(rows, d)]
@@ -123,7 +118,7 @@ def _draw_rows(
     patterns = bank.patterns
     if on_cuda(patterns):
         return device_draw(patterns, cumulative, beta**-0.5, seed, rows.start, len(rows))
-    k = pick_memories(cumulative, seed, rows, bank.d)
+    k = pick(cumulative, uniforms_of(seed, rows, bank.d))
     samples = np.empty((len(rows), bank.d), dtype=np.float32 if patterns.itemsize == 4 else np.float64)
     fill_draws(samples, None if is_mapped(patterns) else to_numpy(patterns), k, beta, seed, rows, n_threads)
     if is_mapped(patterns):  # all blocks together, so that the file is read once, from start to end

@@ -14,7 +14,7 @@ from .._backend.checks import check_alpha
 from .._backend.random import Streams
 from ..kernels.philox import Philox
 from .base import ChainAttention, Sampler, StateT
-from .complement import GaussianComplement, PositionState, Space
+from .complement import GaussianComplement, PositionState, RadialComplement, Space
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,13 @@ class Langevin(Sampler[StateT]):
         def launch(noise: Philox, state: Any, beta: float, steps: int) -> tuple[StateT, Array | None] | None:
             if not chains.fits(state.xi, beta):
                 return None
-            counters = noise.key, noise.chains.start, noise.step
-            zeros = state.xi.new_zeros(len(state.xi))
-            along, across = self._lengths_outside(state) or (zeros, zeros)
+            counters, outside = (noise.key, noise.chains.start, noise.step), state.complement
+            along = across = state.xi.new_zeros(len(state.xi))
+            if isinstance(outside, RadialComplement):  # whose two lengths the kernel advances
+                along, across = outside.along[:, 0], outside.across[:, 0]
             return self._next_state(state, beta, steps, *chains.advance(state.xi, along, across, counters, beta, steps))
 
         return launch
-
-    def _lengths_outside(self, state: StateT) -> tuple[Array, Array] | None:
-        """Two lengths of the complement that the kernel advances, (rows,) each; None if it needs none."""
-        return None
 
     @abstractmethod
     def _next_state(self, state: StateT, beta: float, steps: int, *new: Array) -> tuple[StateT, Array | None]: ...

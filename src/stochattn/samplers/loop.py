@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
@@ -19,18 +20,8 @@ from types import FrameType
 
 import numpy as np
 
-from .._backend.arrays import (
-    Array,
-    ArrayLike,
-    concatenate,
-    device_name,
-    empty,
-    full_precision,
-    norms_squared,
-    on_cuda,
-    to_numpy,
-    zero_counts,
-)
+from .._backend import arrays
+from .._backend.arrays import Array, ArrayLike, concatenate, empty, full_precision, norms_squared, on_cuda, to_numpy
 from .._backend.checks import check_flag, first_line, is_out_of_memory
 from .._backend.console import Progress
 from .._backend.parallel import check_jobs, effective_jobs, in_workers
@@ -42,7 +33,7 @@ from ..storage.blockwise import Shards, slices
 from .base import ChainAttention, Sampler, map_arrays, state_values
 from .complement import reduce
 from .draws import Checkpoint, Draws
-from .plan import SAMPLERS, Beta, Earlier, Plan, Start, require_kept, start_rows
+from .plan import SAMPLERS, Beta, Plan, Start, require_kept, start_rows
 
 MAX_PART = 2048  # chains in a part: more would not be faster, and progress is reported part by part
 
@@ -66,36 +57,16 @@ def parts_of(plan: Plan, n_jobs: int) -> list[Plan]:
 
 
 def _part(plan: Plan, start: Start, chains: range) -> Plan:
+    part, earlier = copy(plan), plan.earlier
     rows = slice(chains.start - plan.chains.start, chains.stop - plan.chains.start)
-    earlier: Earlier = plan.earlier
+    part.chains, part.start = chains, start
     if earlier is not None:
         settings = replace(earlier.settings, n_chains=len(chains), first_chain=chains.start)
-        state = {name: _rows(value, rows) for name, value in earlier.state.items()}
-        start = earlier = replace(earlier, settings=settings, state=state)
+        state = {name: value[rows] if np.ndim(value) else value for name, value in earlier.state.items()}  # type: ignore[index]
+        part.start = part.earlier = replace(earlier, settings=settings, state=state)
     elif not isinstance(start, str):
-        start = start[rows]  # type: ignore[index]
-    return replace(plan, chains=chains, start=start, earlier=earlier)
-
-
-def join_parts(plan: Plan, parts: list[Draws]) -> Draws:
-    """The draws of all chains, from those of the parts in their order."""
-    first = parts[0]
-    settings = plan.settings(complete=True, dimensions=first.settings.dimensions)
-
-    def join(name: str) -> Array:
-        return concatenate([getattr(part, name) for part in parts])
-
-    def join_state(name: str, value: Array | float) -> Array | float:
-        return concatenate([part.last.state[name] for part in parts]) if np.ndim(value) else value
-
-    state = {name: join_state(name, value) for name, value in first.last.state.items()}
-    last = replace(first.last, settings=settings, state=state)
-    samples, energies, basins, acceptance = map(join, ("samples", "energies", "basins", "acceptance"))
-    return Draws(samples, energies, basins, first.steps, acceptance, settings, last)
-
-
-def _rows(value: Array | float, rows: slice) -> Array | float:
-    return value if isinstance(value, float) or not np.ndim(value) else value[rows]
+        part.start = start[rows]  # type: ignore[index]
+    return part
 
 
 # A chunk takes some tenths of a second at most, so that Ctrl-C takes effect: the multiplications, and the steps.
@@ -152,7 +123,7 @@ def run(
     >>> sa.run(np.eye(3), 20.0, sampler="mala", n_chains=4, n_steps=200, warmup=100, thin=50, rng=0).samples.shape
     (4, 2, 3)
     """
-    plan = Plan.of(
+    plan = Plan(
         as_bank(bank),
         beta,
         sampler=sampler,
@@ -190,7 +161,7 @@ class ChainBatch:
     def __init__(self, plan: Plan, noise: Streams) -> None:
         self.plan, self.noise, self.done = plan, noise, 0
         self.sampler, self.state = plan.begin(noise)
-        self.n_rejected = zero_counts(noise.rows, plan.bank.patterns)  # (rows, 1)
+        self.n_rejected = arrays.zero_counts(noise.rows, plan.bank.patterns)  # (rows, 1)
         K, r = self.sampler.space.bank.patterns.shape
         products = int(noise.rows * K * r)
         self.max_steps = min(max(MAX_CPU_PRODUCTS // products, 1), MAX_CPU_STEPS)
@@ -291,10 +262,10 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
             if not is_out_of_memory(error):
                 raise
             if not chains.steps:
-                raise MemoryError(
-                    f"{len(plan.chains)} chains on K={bank.K} memories do not fit on {device_name(bank.patterns)}: "
-                    f"{first_line(error)} Run fewer chains at a time, each with its own first_chain."
-                ) from error
+                size = f"{len(plan.chains)} chains on K={bank.K} memories"
+                remedy = "Run fewer chains at a time, each with its own first_chain."
+                problem = f"{size} do not fit on {arrays.device_name(bank.patterns)}: {first_line(error)}"
+                raise MemoryError(f"{problem} {remedy}") from error
             warnings.warn(f"out of memory: {first_line(error)}", RuntimeWarning, stacklevel=3)
         draws = chains.draws()
     if not draws.settings.complete:
@@ -304,6 +275,7 @@ def _run(plan: Plan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
 
 
 def _run_parts(plan: Plan, parts: list[Plan], n_jobs: int | None, progress: bool | None) -> Draws:
+    """The draws of all chains, from those of the parts in their order."""
     label, draws_of_parts = f"{plan.sampler}, {len(plan.chains)} chains", list[Draws]()
     with limit_to_one_thread():
         reduce(plan.bank, plan.span)  # the bank keeps the span, and takes it along to the workers
@@ -312,7 +284,17 @@ def _run_parts(plan: Plan, parts: list[Plan], n_jobs: int | None, progress: bool
         for draws in results:
             draws_of_parts.append(draws)
             bar.update(draws.last.settings.first_chain + draws.settings.n_chains - plan.chains.start)
-    return join_parts(plan, draws_of_parts)
+    first = draws_of_parts[0]
+    settings = plan.settings(complete=True, dimensions=first.settings.dimensions)
+    joined = {
+        name: concatenate([getattr(draws, name) for draws in draws_of_parts])
+        for name in ("samples", "energies", "basins", "acceptance")
+    }
+    state = {
+        name: concatenate([draws.last.state[name] for draws in draws_of_parts]) if np.ndim(value) else value
+        for name, value in first.last.state.items()
+    }
+    return replace(first, **joined, settings=settings, last=replace(first.last, settings=settings, state=state))
 
 
 def _run_part(sampler: type[Sampler[object]], plan: Plan) -> Draws:

@@ -73,10 +73,6 @@ class MALA(Langevin[MALAState]):
         # The direction of the complement, which has d columns, is the same array in both.
         return map_arrays(lambda n, old: n if n is old else where(accepted, n, old), new, state), ~accepted
 
-    def _lengths_outside(self, state: MALAState) -> tuple[Array, Array] | None:
-        outside = state.complement
-        return (outside.along[:, 0], outside.across[:, 0]) if isinstance(outside, RadialComplement) else None
-
     def _next_state(self, state: MALAState, beta: float, steps: int, *new: Array) -> tuple[MALAState, Array]:
         (xi, along, across, n_rejected), complement = new, state.complement
         if isinstance(complement, RadialComplement):

@@ -6,24 +6,14 @@ Chains start near memories, on the unit sphere, in equilibrium, or at states of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .._backend.arrays import (
-    Array,
-    ArrayLike,
-    NumpyArray,
-    detach,
-    device_name,
-    empty,
-    free_bytes,
-    gigabytes,
-    like,
-    to_numpy,
-)
+from .._backend import arrays
+from .._backend.arrays import Array, ArrayLike, NumpyArray, detach, empty, free_bytes, gigabytes, like, to_numpy
 from .._backend.checks import check_choice, check_count, check_flag, check_indices, check_non_negative, suggest_names
 from .._backend.random import Purpose, SeedLike, Streams, generator, seed_of
 from .._version import __version__
@@ -205,25 +195,14 @@ class KeptSteps(NamedTuple):
         return first - done if done < first else self.thin - (done - first) % self.thin
 
 
-@dataclass(eq=False)
 class Plan:
-    """What a run will do. `beta` is that of all steps, or a list; `earlier` is the checkpoint that it continues."""
+    """What a run will do: the arguments of `run`, all checked. `beta` is that of all steps, or a list.
 
-    bank: MemoryBank
-    sampler: str
-    options: DataclassInstance  # of the sampler's class `Options`
-    beta: float | list[float]
-    kept: KeptSteps
-    seed: int
-    chains: range
-    start: Start
-    sigma_init: float
-    span: bool | None
-    earlier: Earlier
+    `earlier` is the checkpoint that the run continues, or None.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         bank: MemoryBank,
         beta: Beta,
         *,
@@ -239,21 +218,14 @@ class Plan:
         first_chain: int | None,
         span: bool | None,
         options: Mapping[str, object],
-        **subclass_fields: object,
-    ) -> Self:
-        """The plan of a run with the arguments of `run`, all checked. Subclasses may have further fields."""
+    ) -> None:
         last = start.last if isinstance(start, Draws) else start
-        earlier = last if isinstance(last, Checkpoint) else None
-        name, checked_options = choose_sampler(sampler, options, earlier)
-        seed, chains = seed_and_chains(rng, n_chains, first_chain, earlier)
-        kept = KeptSteps.of(n_steps, warmup, thin, keep, earlier)
-        schedule = check_schedule(beta, kept.n_steps, bank)
-        sigma, span = check_non_negative("sigma_init", sigma_init), check_flag("span", span)
-        return cls(
-            bank, name, checked_options, schedule, kept, seed, chains, start, sigma, span, earlier, **subclass_fields
-        )
-
-    def __post_init__(self) -> None:
+        self.bank, self.start, self.earlier = bank, start, last if isinstance(last, Checkpoint) else None
+        self.sampler, self.options = choose_sampler(sampler, options, self.earlier)
+        self.seed, self.chains = seed_and_chains(rng, n_chains, first_chain, self.earlier)
+        self.kept = KeptSteps.of(n_steps, warmup, thin, keep, self.earlier)
+        self.beta = check_schedule(beta, self.kept.n_steps, bank)
+        self.sigma_init, self.span = check_non_negative("sigma_init", sigma_init), check_flag("span", span)
         self.first_step = self.earlier.step if self.earlier else 0
         self.betas = np.broadcast_to(np.asarray(self.beta, dtype=np.float64), (self.kept.n_steps,))
         free = free_bytes(self.bank.patterns)
@@ -338,7 +310,7 @@ class Plan:
             dimensions=dimensions,
             version=__version__,
             complete=complete,
-            device=device_name(bank.patterns),
+            device=arrays.device_name(bank.patterns),
         )
 
 

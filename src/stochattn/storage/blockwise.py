@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from .._backend import arrays
-from .._backend.arrays import Array, NumpyArray, detach, full_precision, is_torch, namespace, on_cuda, to_numpy
+from .._backend.arrays import Array, NumpyArray, detach, full_precision, namespace, on_cuda, to_numpy
 from .._backend.checks import first_line, is_out_of_memory
 from .._backend.console import Progress
 from .._backend.products import ROWS_PER_BLOCK, exp_with_floor, exponent_floor, matmul, rows_times
@@ -83,15 +83,11 @@ class Sums(NamedTuple):
     @property
     def mean(self) -> Array:
         """Σ p · value, with the softmax p: (n, v)."""
-        if not self.readout.shape[1]:
-            raise ValueError("values must be given to `attention` for a mean.")
         return self.readout / self.total
 
     @property
     def entropy(self) -> Array:
-        """−Σ p log p: (n, 1)."""
-        if not self.spread.shape[1]:
-            raise ValueError("spread must be True in `attention` for an entropy.")
+        """−Σ p log p, if `attention` was asked for the spread: (n, 1)."""
         return namespace(self.total).log(self.total) - self.spread / self.total
 
 
@@ -136,54 +132,45 @@ def attention(
     """
     if isinstance(patterns, Shards) and log_r is not None and not log_r.any():
         log_r = None  # which need not travel
-    averages_rows, merge = values is patterns, merge_hard_sums if beta == math.inf else merge_sums
-    part = partial(_attention_to, beta=beta, averages_rows=averages_rows, spread=spread, row_stable=row_stable)
+    merge: Callable[[Sums, Sums], Sums] = partial(merge_sums, hard=beta == math.inf)
+    averages_rows = values is patterns
+    one_pass = partial(_one_pass, beta=beta, with_spread=spread, stable=row_stable)
+    part: Callable[..., Sums] = partial(_attend_in_parts, one_pass, averages_rows)
     return pass_over(patterns, part, merge, xi, log_r, None if averages_rows else values)
 
 
-def _attention_to(
-    patterns: Array,
-    start: int,
-    xi: Array,
-    log_r: Array | None,
-    values: Array | None,
-    *,
-    beta: float,
-    averages_rows: bool,
-    spread: bool,
-    row_stable: bool,
+def _attend_in_parts(
+    one_pass: Callable[..., Sums], averages_rows: bool, patterns: Array, start: int, xi: Array, *vectors: Array | None
 ) -> Sums:
-    """The sums over some memories; averages_rows: whether the values are these memories."""
-    one_pass = partial(_one_pass, patterns, log_r, beta, patterns if averages_rows else values, spread, row_stable)
+    """The sums over some memories, for some states at a time; averages_rows: whether the values are these memories."""
+    log_r, values = vectors
+    attend = partial(one_pass, patterns, log_r, patterns if averages_rows else values)
     with full_precision(xi):
         blocks = row_blocks(xi, len(patterns))
-        parts = [part for rows in blocks for part in _in_parts_that_fit(one_pass, xi[rows], patterns)]
+        parts = [part for rows in blocks for part in _in_parts_that_fit(attend, xi[rows], patterns)]
     return parts[0] if len(parts) == 1 else Sums(*map(arrays.concatenate, zip(*parts, strict=True)))
 
 
-def merge_sums(first: Sums, second: Sums) -> Sums:
-    """The sums over the memories of both, relative to the larger of the two largest logits."""
-    return _add(first, second, lambda top, highest: namespace(top).exp(top - highest))
-
-
-def merge_hard_sums(first: Sums, second: Sums) -> Sums:
-    """`merge_sums` of hard attention, in which only the memories with the largest logit have weight."""
-    return _add(first, second, lambda top, highest: (top == highest) * namespace(top).ones_like(top))
-
-
-def _add(first: Sums, second: Sums, decay_of: Callable[[Array, Array], Array]) -> Sums:
+def merge_sums(first: Sums, second: Sums, hard: bool) -> Sums:
+    """The sums over the memories of both, relative to the larger of the two largest logits; hard: for beta = inf."""
     highest = namespace(first.top).maximum(first.top, second.top)
     scaled = []
     for top, total, readout, spread in (first, second):
-        decay = decay_of(top, highest)
+        decay = relative_weight(top, highest, hard)
         scaled.append((total * decay, readout * decay, decay * (spread - (highest - top) * total)))
     return Sums(highest, *(a + b for a, b in zip(*scaled, strict=True)))
 
 
-def _in_parts_that_fit(one_pass: Callable[[Array], Sums], xi: Array, patterns: Array) -> list[Sums]:
+def relative_weight(logit: Array, highest: Array, hard: bool) -> Array:
+    """The weight of a logit beside a higher one: exp(logit − highest), or in hard attention 1 if they are equal."""
+    xp = namespace(logit)
+    return (logit == highest) * xp.ones_like(logit) if hard else xp.exp(logit - highest)
+
+
+def _in_parts_that_fit(attend: Callable[[Array], Sums], xi: Array, patterns: Array) -> list[Sums]:
     """The sums for some states, which are halved again and again while a device has too little memory for them."""
     try:
-        return [one_pass(xi)]
+        return [attend(xi)]
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
@@ -193,21 +180,21 @@ def _in_parts_that_fit(one_pass: Callable[[Array], Sums], xi: Array, patterns: A
         remedy = "Free memory there, or keep the bank on the CPU."
         raise MemoryError(f"attention of {size} does not fit on {arrays.device_name(xi)}: {reason} {remedy}")
     half = -(-len(xi) // 2 // ROWS_PER_BLOCK) * ROWS_PER_BLOCK
-    return [part for states in (xi[:half], xi[half:]) for part in _in_parts_that_fit(one_pass, states, patterns)]
+    return [part for states in (xi[:half], xi[half:]) for part in _in_parts_that_fit(attend, states, patterns)]
 
 
 def _one_pass(
-    patterns: Array, log_r: Array | None, beta: float, values: Array | None, with_spread: bool, stable: bool, xi: Array
+    patterns: Array, log_r: Array | None, values: Array | None, xi: Array, beta: float, with_spread: bool, stable: bool
 ) -> Sums:
     xp, n, hard, floor = namespace(xi), len(xi), beta == math.inf, exponent_floor(xi.itemsize)
     v = 0 if values is None else values.shape[1]
     # Below any logit, but finite: inf − inf would appear while every memory so far is masked out.
     top = arrays.full((n, 1), -1e300 if xi.itemsize == 8 else -1e37, xi)
     total, readout, spread = (arrays.full((n, width), 0.0, xi) for width in (1, v, int(with_spread)))
-    scratch, product = (None if is_torch(xi) else arrays.empty((n * m,), xi) for m in (min(BLOCK, len(patterns)), v))
+    multiply = rows_times if stable else matmul
     for block in memory_blocks(patterns):
         keys = patterns[block]
-        logits = _multiply(xi, keys.T, scratch, stable)
+        logits = multiply(xi, keys.T)
         if not hard:
             logits *= beta
         if log_r is not None:  # to hard attention, only masked memories matter
@@ -217,28 +204,21 @@ def _one_pass(
         if not stable and n and float((here - top).max()) < floor:
             continue
         highest = xp.maximum(top, here)
+        decay = relative_weight(top, highest, hard)
         if hard:
-            weights, decay = (logits == highest) * xp.ones_like(logits), (top == highest) * xp.ones_like(top)
+            weights = relative_weight(logits, highest, hard)
         else:
             logits -= highest
             exponents = xp.clip(logits, floor, None) if with_spread else None
-            weights, decay = exp_with_floor(logits), xp.exp(top - highest)
+            weights = exp_with_floor(logits)
             if exponents is not None:
                 spread = decay * (spread - (highest - top) * total) + (weights * exponents).sum(-1, keepdims=True)
         total = total * decay + weights.sum(-1, keepdims=True)
         if values is not None:
-            read = _multiply(weights, keys if values is patterns else values[block], product, stable)
+            read = multiply(weights, keys if values is patterns else values[block])
             readout = readout * decay + read
         top = highest
     return Sums(top, total, readout, spread)
-
-
-def _multiply(x: Array, matrix: Array, scratch: Array | None, row_stable: bool) -> Array:
-    """x @ matrix; numpy overwrites the beginning of `scratch`, which saves an allocation."""
-    if row_stable:
-        return rows_times(x, matrix)
-    shape = len(x), matrix.shape[1]
-    return matmul(x, matrix, None if scratch is None else scratch[: math.prod(shape)].reshape(shape))
 
 
 def squares_of_columns(patterns: Array) -> Array:
@@ -285,22 +265,18 @@ def _float64(rows: Array) -> NumpyArray:
     return to_numpy(rows).astype(np.float64)
 
 
-class _Triangle(NamedTuple):
-    """R of the QR decomposition of the memories so far, and the last memories, too few for a further step."""
-
-    R: NumpyArray  # (d, d)
-    waiting: NumpyArray  # (n, d)
-
-
 def _triangle(patterns: Array) -> NumpyArray:
     """R of the QR decomposition of more than d memories: (d, d). A Gram matrix of squares would lose digits."""
-    begin = _Triangle(*(np.empty((0, patterns.shape[1])) for _ in _Triangle._fields))
+    begin = (np.empty((0, patterns.shape[1])),) * 2
     R, waiting = patterns.fold(_decompose, begin) if isinstance(patterns, Shards) else _decompose(begin, patterns)
     return _qr(R, waiting) if len(waiting) else R
 
 
-def _decompose(before: _Triangle, patterns: Array) -> _Triangle:
-    """The decomposition with further memories, a fixed number at a time: shards of any size give the same bits."""
+def _decompose(before: tuple[NumpyArray, NumpyArray], patterns: Array) -> tuple[NumpyArray, NumpyArray]:
+    """R (d, d) with further memories, and the last ones, too few for a further step: (n, d).
+
+    A step takes a fixed number of memories, so that shards of any size give the same bits.
+    """
     (R, waiting), (K, d) = before, patterns.shape
     size = max(min(MAX_MEMORIES_AT_ONCE, QR_NUMBERS // d), d)
     ends = [*range(size - len(waiting), K, size), K]
@@ -310,7 +286,7 @@ def _decompose(before: _Triangle, patterns: Array) -> _Triangle:
             if len(waiting) == size:
                 R, waiting = _qr(R, waiting), waiting[:0]
             bar.update(end)
-    return _Triangle(R, waiting)
+    return R, waiting
 
 
 def _qr(R: NumpyArray, rows: NumpyArray) -> NumpyArray:

@@ -116,7 +116,7 @@ def merge_all(merge: Callable[[Result, Result], Result], *results: Result) -> Re
 
 def join_pieces(*pieces: NumpyArray) -> NumpyArray:
     """An array that was sent in several pieces."""
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    return np.concatenate(pieces)
 
 
 def fold_shard(step: Callable[[Result, Array], Result], result: Result, view: Array) -> Result:
@@ -176,13 +176,6 @@ def is_dask(x: object) -> TypeGuard[DaskArray]:
     return dask_array is not None and isinstance(x, dask_array.Array)
 
 
-def _zarr_arrays(x: DaskArray) -> list[object]:
-    """The Zarr arrays that `dask.array.from_zarr` reads for x: each is the only entry of a layer of its graph."""
-    graph = x.__dask_graph__()
-    sources = [layer for name, layer in graph.layers.items() if str(name).startswith("original-")]
-    return [entry for layer in sources for entry in layer.values() if hasattr(entry, "nchunks_initialized")]
-
-
 @dataclass(eq=False)
 class DaskRows(MappedRows, Shards):
     """Rows and columns of a `dask.array`: (K, d). An index computes the rows that it names; `rows` are increasing."""
@@ -206,7 +199,11 @@ class DaskRows(MappedRows, Shards):
         if len(x.chunks[1]) > 1:
             got, remedy = len(x.chunks[1]), f"Join them: x.rechunk(({max(x.chunks[0])}, -1))."
             raise ValueError(f"patterns must have chunks of whole rows; got {got} chunks along the columns. {remedy}")
-        for missing in filter(None, map(missing_chunks, _zarr_arrays(x))):
+        # Each Zarr array that `dask.array.from_zarr` reads is the only entry of a layer of the graph.
+        layers = x.__dask_graph__().layers.items()
+        entries = [entry for name, layer in layers if str(name).startswith("original-") for entry in layer.values()]
+        zarr_arrays = [entry for entry in entries if hasattr(entry, "nchunks_initialized")]
+        for missing in filter(None, map(missing_chunks, zarr_arrays)):
             warnings.warn(f"patterns come from a Zarr array: {missing}", stacklevel=3)
         return cls(x)
 
@@ -276,7 +273,7 @@ class DaskRows(MappedRows, Shards):
                 begin += int(n)
         chunks = [
             dask.array.from_delayed(
-                _task(finish_draws)(finish, block.start, _places(shard_of[block]), *parts),
+                _task(finish_draws)(finish, block.start, _narrow(np.argsort(shard_of[block], kind="stable")), *parts),
                 shape=(block.stop - block.start, self.shape[1]),
                 meta=np.empty((0, 0), dtype=self.dtype),
             )
@@ -325,9 +322,7 @@ class DaskRows(MappedRows, Shards):
         shards = [(shard, k[begin:end]) for shard, begin, end in zip(self._shards, [0, *ends], ends, strict=False)]
         shards = [(shard, indices) for shard, indices in shards if len(indices)]
         base_rows = [(indices if self.rows is None else self.rows[indices]) - shard.first for shard, indices in shards]
-        rows = send.each(
-            [np.asarray(local).astype(np.uint32) for local in base_rows]
-        )  # in 32 bits, because they travel
+        rows = send.each([_narrow(np.asarray(local)) for local in base_rows])
         divisors = [None if self.divisors is None else self.divisors[indices] for _, indices in shards]
         parts = zip(shards, rows, divisors, strict=True)
         return [_task(take_rows)(shard.chunk, 0, self.columns, local, factor) for (shard, _), local, factor in parts]
@@ -356,32 +351,27 @@ class _Send(NamedTuple):
 
     def to_all(self, value: object) -> Delayed | None:
         """One value for all tasks of a graph; it travels once."""
-        from dask import delayed
-
         if value is None:
             return None
         if self.client is None or not isinstance(value, np.ndarray) or value.nbytes <= MAX_GRAPH_BYTES:
-            return delayed(value, pure=False, traverse=False)
+            return _task(value)
         pieces = np.array_split(value, -(-value.nbytes // MAX_GRAPH_BYTES)) if len(value) > 1 else [value]
-        return _task(join_pieces)(
-            *(self.client.persist(delayed(piece, pure=False, traverse=False)) for piece in pieces)
-        )
+        return _task(join_pieces)(*(self.client.persist(_task(piece)) for piece in pieces))
 
     def each(self, parts: list[NumpyArray]) -> list[object]:
         """An array for each of several tasks."""
-        small = sum(part.nbytes for part in parts) <= MAX_GRAPH_BYTES
-        if self.client is None or small:
+        if self.client is None or sum(part.nbytes for part in parts) <= MAX_GRAPH_BYTES:
             return list(parts)
         return [self.client.persist(self.to_all(part)) for part in parts]
 
 
-def _task(function: Callable[..., object]) -> Callable[..., Delayed]:
+def _task(content: object) -> Delayed:
+    """A function of tasks, or a value that is a task."""
     from dask import delayed
 
-    task: Callable[..., Delayed] = delayed(function, pure=False, traverse=False)
-    return task
+    return delayed(content, pure=False, traverse=False)
 
 
-def _places(shard_of: NumpyArray) -> NumpyArray:
-    """The places of rows (n,) that lie in the order of their shards."""
-    return np.argsort(shard_of, kind="stable").astype(np.uint32)
+def _narrow(indices: NumpyArray) -> NumpyArray:
+    """Indices in 32 bits, because they travel."""
+    return indices.astype(np.uint32)

@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
 from .._backend import arrays
-from .._backend.array_files import ArrayFileError, ArrayHeader, npy_header, read_header
+from .._backend.array_files import ArrayFileError, npy_header, read_header
 from .._backend.arrays import Array, ArrayLike, NumpyArray, as_floats, detach, is_torch, norms_squared, to_numpy
 from .._backend.console import Progress
 from .._backend.files import is_summary, require_replaceable, write_npy_header, write_together
@@ -111,7 +111,7 @@ class MappedRows:
         """The columns at these indices; rows that were divided keep their divisors."""
         return replace(self, columns=columns if self.columns is None else self.columns[columns])
 
-    def divided_by(self, divisors: Array) -> MappedRows:
+    def divide_rows(self, divisors: Array) -> MappedRows:
         """These rows, each divided by its own number: (K,)."""
         return replace(self, divisors=divisors if self.divisors is None else self.divisors * divisors)
 
@@ -158,8 +158,16 @@ def open_matrix(path: object) -> NumpyArray:
     try:
         size = Path(name).stat().st_size
         with Path(name).open("rb") as stream:
-            shape, fortran, dtype = _header(stream, name, size)
+            start = stream.read(len(MAGIC))
+            if start != MAGIC:
+                problem = "is an archive (.npz)" if start[:2] == b"PK" else "is not an .npy file"
+                problem = problem if size else "is empty"
+                raise ValueError(f"{name} {problem}. Memories are opened from a matrix that np.save wrote.")
+            stream.seek(0)
+            shape, fortran, dtype = read_header(stream)
             begin = stream.tell()
+    except ArrayFileError:
+        raise ValueError(f"{name} has a header that cannot be read. Write it again with np.save.") from None
     except OSError as error:
         raise type(error)(f"{name} cannot be read ({error.strerror}). Choose an .npy file of memories.") from None
     if dtype.kind not in "fiub" or dtype.itemsize > 8:
@@ -175,19 +183,6 @@ def open_matrix(path: object) -> NumpyArray:
         declared = f"its header declares {shape[0]} rows of {shape[1]}, {needed} bytes"
         raise ValueError(f"{name} is truncated: {declared}; it has {size}. Write or copy it again.")
     return np.memmap(name, dtype=dtype, mode="r", offset=begin, shape=shape)
-
-
-def _header(stream: BinaryIO, name: str, size: int) -> ArrayHeader:
-    """Shape, order and dtype from the header of an .npy file; the data is not read, and nothing is unpickled."""
-    start = stream.read(len(MAGIC))
-    if start != MAGIC:
-        problem = "is empty" if not size else "is an archive (.npz)" if start[:2] == b"PK" else "is not an .npy file"
-        raise ValueError(f"{name} {problem}. Memories are opened from a matrix that np.save wrote.")
-    stream.seek(0)
-    try:
-        return read_header(stream)
-    except ArrayFileError:
-        raise ValueError(f"{name} has a header that cannot be read. Write it again with np.save.") from None
 
 
 def check_patterns(patterns: ArrayLike, progress: bool | None, copy: bool) -> tuple[Array, Array]:

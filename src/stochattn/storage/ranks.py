@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from .._backend.arrays import NumpyArray, is_torch
 from .._backend.checks import first_line, is_out_of_memory
-from .blockwise import Sums
+from .blockwise import Sums, relative_weight
 
 RECORD_BYTES = 4096  # of the facts that a rank sends before it computes
 MAX_MESSAGE = 900  # characters of an error message among them, of up to four bytes each
@@ -52,30 +51,24 @@ class Record(NamedTuple):
     message: str = ""
 
 
-@dataclass(frozen=True, eq=False)
 class RankGroup:
-    """The place of this process among those of a group. Every method but `of` must be called by all ranks together."""
+    """The place of this process among those of a group, or of the default group for None; it holds some rows.
 
-    group: Group
-    rank: int
-    size: int
-    backends: Mapping[str, str]  # of the group, by type of device
-    facts_device: torch.device | str  # on which facts are exchanged: the CPU if the group can, so that no device waits
+    All ranks must call its methods together.
+    """
 
-    @classmethod
-    def of(cls, group: Group, rows: object) -> RankGroup:
-        """The ranks of a group, or of the default group for None, of which this one holds some rows."""
+    def __init__(self, group: Group, rows: object) -> None:
         if not (dist.is_available() and dist.is_initialized()):
             raise RuntimeError(f"a sharded bank needs the processes of torch.distributed, and there are none. {START}")
-        rank = dist.get_rank(group)
-        if rank < 0:
+        self.group, self.rank = group, dist.get_rank(group)
+        if self.rank < 0:
             raise ValueError("group must contain this process; it does not. Pass the group that this rank belongs to.")
         pairs = (pair.split(":") for pair in str(dist.get_backend_config(group)).split(","))
-        backends = {pair[0]: pair[-1] for pair in pairs}
-        device = "cpu" if "cpu" in backends else next(iter(backends))
-        if is_torch(rows) and rows.device.type == device:  # not torch's current device, which all ranks may share
-            device = rows.device
-        return cls(group, rank, dist.get_world_size(group), backends, device)
+        self.size, self.backends = dist.get_world_size(group), {pair[0]: pair[-1] for pair in pairs}  # by device
+        # Facts are exchanged on the CPU if the group can, so that no device waits, and else on the device of the rows,
+        # not on torch's current device, which all ranks may share.
+        device = "cpu" if "cpu" in self.backends else next(iter(self.backends))
+        self.facts_device = rows.device if is_torch(rows) and rows.device.type == device else device
 
     def require_backend(self, device: torch.device) -> None:
         """ValueError if the group cannot exchange tensors on a device."""
@@ -132,7 +125,7 @@ class RankGroup:
 
     def replicate(self, x: Tensor) -> Tensor:
         """x itself, which is the same on all ranks; its gradient is the sum of the gradients of all ranks."""
-        same: Tensor = _Replicate.apply(x, self)
+        same: Tensor = _Exchange.apply(x, self, False)
         return same
 
     def _merge_rows(self, packed: Tensor, hard: bool) -> Tensor:
@@ -148,7 +141,7 @@ class RankGroup:
         top = parts[:, :, :1].amax(0)
         merged = torch.zeros_like(parts[0, :, 1:])
         for part in parts:  # not by `sum`, whose order of summation depends on the shape
-            merged += _relative(part[:, :1], top, hard) * part[:, 1:]
+            merged += relative_weight(part[:, :1], top, hard) * part[:, 1:]
         return self.gather(torch.cat((top, merged), 1)).view(-1, width)[:n]
 
     def _records(self, record: Record) -> list[Record]:
@@ -189,11 +182,6 @@ def _require_same(first: Record, rank: int, record: Record) -> None:
             raise ValueError(f"{differ}. Pass the same on all ranks; only rows, log_r and values are a rank's own.")
 
 
-def _relative(top: Tensor, highest: Tensor, hard: bool) -> Tensor:
-    """The weight of a logit beside a higher one: exp(top − highest), or for hard attention 1 if they are equal."""
-    return (top == highest).to(top.dtype) if hard else (top - highest).exp()
-
-
 class _Merge(torch.autograd.Function):  # type: ignore[misc]  # torch is not typed here
     """`RankGroup.merge`. The tops are constants, relative to which the sums are linear."""
 
@@ -201,7 +189,7 @@ class _Merge(torch.autograd.Function):  # type: ignore[misc]  # torch is not typ
     def forward(ctx: Context, top: Tensor, sums: Tensor, ranks: RankGroup, hard: bool) -> Tensor:
         merged = ranks._merge_rows(torch.cat((top, sums), 1), hard)
         highest = merged[:, :1].clone()
-        ctx.save_for_backward(_relative(top, highest, hard))
+        ctx.save_for_backward(relative_weight(top, highest, hard))
         ctx.mark_non_differentiable(highest)
         ctx.ranks = ranks
         return highest, merged[:, 1:].clone()
@@ -211,27 +199,17 @@ class _Merge(torch.autograd.Function):  # type: ignore[misc]  # torch is not typ
         return None, ctx.ranks.replicate(grad) * ctx.saved_tensors[0], None, None
 
 
-class _Replicate(torch.autograd.Function):  # type: ignore[misc]
-    """The identity; ranks that compute one loss from equal inputs each add a part of the gradient."""
+class _Exchange(torch.autograd.Function):  # type: ignore[misc]
+    """The sum over ranks, the same on all of them, or with `adds` False the identity: each is the other's gradient.
+
+    Ranks that compute one loss from equal inputs each add a part of the gradient.
+    """
 
     @staticmethod
-    def forward(ctx: Context, x: Tensor, ranks: RankGroup) -> Tensor:
-        ctx.ranks = ranks
-        return x.view_as(x)
+    def forward(ctx: Context, x: Tensor, ranks: RankGroup, adds: bool) -> Tensor:
+        ctx.ranks, ctx.adds = ranks, adds
+        return ranks.sum(x) if adds else x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
-        return _Sum.apply(grad, ctx.ranks), None
-
-
-class _Sum(torch.autograd.Function):  # type: ignore[misc]
-    """The sum over ranks, whose result is the same on all of them."""
-
-    @staticmethod
-    def forward(ctx: Context, x: Tensor, ranks: RankGroup) -> Tensor:
-        ctx.ranks = ranks
-        return ranks.sum(x)
-
-    @staticmethod
-    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None]:
-        return ctx.ranks.replicate(grad), None
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _Exchange.apply(grad, ctx.ranks, not ctx.adds), None, None
