@@ -16,17 +16,7 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.checks import check_choice, check_positive
-from .. import (
-    Display,
-    Format,
-    InputError,
-    KeptMeasure,
-    KeyMeasure,
-    Kind,
-    Measures,
-    Settings,
-    Writer,
-)
+from .. import Display, Format, InputError, KeptMeasure, KeyMeasure, Kind, Measures, Settings, Writer
 from ..controls import Control, LettersControl, condition_text
 from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
@@ -188,7 +178,6 @@ class ProteinEmbedding(LinearEmbedding):
     decode_temperature: float | None = None  # None decodes each position to its largest channel
     conditioned: tuple[tuple[int, int], ...] = ()  # codes by match column that every decoded sequence has
     match: Array | None = None  # (L,) which columns are match columns; insertions are gaps. None for all
-    seen: Array | None = None  # (L, 21) which codes stored sequences have in each match column
 
     @classmethod
     def fit(cls, codes: Array, options: ProteinHopfieldOptions) -> ProteinEmbedding:
@@ -211,7 +200,7 @@ class ProteinEmbedding(LinearEmbedding):
             outward = fitted.outward.reshape(fitted.d, -1, GAP + 1)[..., :GAP].reshape(fitted.d, -1)
             fitted = replace(fitted, mean=mean, inward=inward, outward=outward)
         published = options.norm == "paper" and as_zeros and temperature is None
-        return cls(fitted, codes.shape[1:], published, temperature, seen=indicators(codes).any(0))
+        return cls(fitted, codes.shape[1:], published, temperature)
 
     def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
         """Coordinates (n, d) as codes (n, L): the largest channel of each position or a draw, and the condition."""
@@ -233,20 +222,14 @@ class ProteinEmbedding(LinearEmbedding):
     def observe(self, observation: Mapping[int, int]) -> tuple[LinearObservation, Self]:  # type: ignore[override]
         """That positions have these codes: the channel of the residue is one, or the channels of a gap add up to zero.
 
-        The other channels of the position are left to the law, in which they are then small: conditioning on all of
-        them would cost a dozen directions per residue. Decoding sets the residue itself.
+        The other channels of the position are left to the mixture, in which they are then small: conditioning on all of
+        them would cost a dozen directions per residue. Decoding sets the residue itself. `ProteinKind.check_condition`
+        refuses insertions, and residues that no stored sequence has, whose channels are zero in the whole span.
         """
         equations = []
         if self.match is not None:
-            if wrong := [position for position in observation if not self.match[position]]:
-                raise InputError(
-                    f"condition: kept column {wrong[0] + 1} is an insertion, which this generator leaves out."
-                )
             observation = {int(self.match[:position].sum()): code for position, code in observation.items()}
         for position, code in observation.items():
-            if self.seen is not None and not self.seen[position, code]:  # its channel is zero in the whole span
-                rule = f"condition: no stored sequence has this symbol in kept column {position + 1}"
-                raise InputError(f"{rule}, and this generator needs one. Choose another, or generator='latent'.")
             channels = [position * GAP + residue for residue in (range(GAP) if code == GAP else [code])]
             A, y = self.coordinates.observation(channels, [float(code != GAP)] * len(channels))
             equations.append((A.sum(0), y.sum()))

@@ -20,10 +20,8 @@ from ...._backend.checks import check_count, check_positive
 from ....core.mixture import pick
 from ...generator import Description, Generated
 from . import sequences as seq
-from .conditions import ConditionedSequences
-from .conserved import find_invariant_columns, find_ties, limit_changes, loss
-from .gaps import GapDistribution
-from .mixture import SequenceMixture
+from .mixture import ConditionedSequences, SequenceMixture
+from .patterns import GapDistribution, find_invariant_columns, find_ties, limit_changes, loss
 from .sequences import GAP, WeightedSequences
 from .sites import PROTEIN, DirichletMixture, SiteMixture, fit_sites
 
@@ -51,13 +49,14 @@ class LatentCalibration(NamedTuple):
 
 
 class LatentParameters(NamedTuple):
-    """x_i ~ (1 − e_ki) softmax(gamma V_i z + b_i) + e_ki q_i around k, z = s z_k + h N(0, Lambda), s² + h² = 1."""
+    """x_i ~ (1 − e_ki) softmax(gamma V_i z + b_i) + e_ki q_i around k, z = s z_k + h N(0, Lambda), s² + h² = 1.
+
+    V (d, q L) are the directions of the components, residue by residue, weighted by their signal.
+    """
 
     memories: Array  # (K, d) z_k, coordinates of the stored sequences among components of one-hot rows with gaps
     variances: Array  # (d,) Lambda, those of the memories; s shrinks the memories so that draws have them too
-    outward: Array  # (d, q L) V, residue by residue, with components weighted by their signal
     sites: SiteMixture  # pi, the site distributions of draws, and q, the distributions of pseudo-counts
-    invariant: Array  # (L,) the residue of invariant columns, −1 for other columns
     substitution_rates: Array  # (K, L) e, probability that a residue is drawn from q: large around unusual sequences
     bandwidth: float  # h, in standard deviations of the stored sequences
     calibration: LatentCalibration  # gamma and b, and the identity they give
@@ -115,14 +114,13 @@ class CalibratedLatent:
             default = factor * min((4 / ((d + 2) * self.sequences.effective_size)) ** (1 / (d + 4)), 1.0)
             h = float(default if self.bandwidth is None else self.bandwidth)
             x = sample_kernels(memories[k], variances, h, np.concatenate([noise, -noise])) @ outward
-            calibration, table = _match_gain(
-                _Draws.of(k, x, rates, gaps), weights @ rates, sites, wanted, codes, target
-            )
+            draws = _Draws.of(k, x, rates, gaps)
+            calibration, table = _match_gain(draws, weights @ rates, sites, wanted, codes, target)
             if calibration.identity > target - TOLERANCE or not d:
                 break
         table[:, :, invariant >= 0] = wanted.T[:, invariant >= 0]
         mixture = self._mixture(k, table, gaps)
-        return LatentParameters(memories, variances, outward, sites, invariant, rates, h, calibration, target, mixture)
+        return LatentParameters(memories, variances, sites, rates, h, calibration, target, mixture)
 
     def _memories_of_draws(self) -> Array:
         """Memories of the draws of the components, in proportion to their weights; both halves are equal: (n,)."""
@@ -148,7 +146,7 @@ class CalibratedLatent:
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
-        codes, source = self.parameters.mixture.sample(check_count("n", n, at_least=0), rng)
+        codes, source = self.parameters.mixture.draws.sample(check_count("n", n, at_least=0), rng)
         return Generated(codes, self.sequences.indices[source])
 
     def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
@@ -197,15 +195,6 @@ def _components(sequences: WeightedSequences, share: float, q: int = GAP) -> tup
     return memories.astype(np.float32), variances[:d].astype(np.float32), outward.astype(np.float32)
 
 
-def _softmax(x: Array, gain: float, bias: Array, q: int) -> Array:
-    """Probabilities of residues: (n, q L) -> (n, q, L)."""
-    p = (x * np.float32(gain) + bias).reshape(len(x), q, -1)
-    p -= p.max(1, keepdims=True)
-    np.exp(p, out=p)
-    p /= p.sum(1, keepdims=True)
-    return np.asarray(p)
-
-
 def _match_gain(
     draws: _Draws, mean_rates: Array, sites: SiteMixture, mixed: Array, codes: Array, target: float
 ) -> tuple[LatentCalibration, Array]:
@@ -250,7 +239,10 @@ def _calibrate_bias(x: Array, gain: float, wanted: Array, weights: Array, bias: 
     by mean (1 − mean)/mean of p (1 − p), which is Newton's step for two residues.
     """
     for _ in range(MAX_ROUNDS):
-        probabilities = _softmax(x, gain, bias, len(wanted))
+        probabilities = (x * np.float32(gain) + bias).reshape(len(x), *wanted.shape)  # a softmax over the residues
+        probabilities -= probabilities.max(1, keepdims=True)
+        np.exp(probabilities, out=probabilities)
+        probabilities /= probabilities.sum(1, keepdims=True)
         means = np.maximum(np.einsum("nl,nsl->sl", weights, probabilities), 1e-30)
         if np.abs(means - wanted).max() < TOLERANCE:
             break

@@ -94,24 +94,18 @@ class WeightedSequences(NamedTuple):
 
 
 class SiteDistributions(NamedTuple):
-    """pi = (1 − share) frequencies + share substituted."""
+    """Frequencies of the symbols at each site, without and with pseudo-counts."""
 
     frequencies: Array  # (L, 21) f, of the sequences
-    substituted: Array  # (L, 21) f S, with S(b | a) how often one sequence has b where another has a, over all sites
-    share: float  # of pseudo-counts
-
-    @property
-    def mixed(self) -> Array:
-        """pi, positive everywhere: (L, 21)."""
-        return (1 - self.share) * self.frequencies + self.share * self.substituted
+    mixed: Array  # (L, 21) pi, positive everywhere
 
 
-def site_distributions(sequences: WeightedSequences, pseudo_counts: float | None = None) -> SiteDistributions:
-    """Site distributions with a share pseudo_counts/(pseudo_counts + effective size) of pseudo-counts.
+def site_distributions(sequences: WeightedSequences) -> SiteDistributions:
+    """pi = (1 − share) f + share f S, with S(b | a) how often one sequence has b where another has a, over all sites.
 
-    By default, draws agree with the stored sequences as much as these agree with each other. Frequencies f agree too
-    much, Σ f² instead of the share of equal symbols among pairs; the share (Σ f² − pairs)/(Σ f² − Σ f · f S) of
-    pseudo-counts removes the excess.
+    Draws from pi agree with the stored sequences as much as these agree with each other. Frequencies f agree too much,
+    Σ f² instead of the share of equal symbols among pairs; the share (Σ f² − pairs)/(Σ f² − Σ f · f S) of pseudo-counts
+    removes the excess.
     """
     hot, w, size = indicators(sequences.codes), sequences.weights, sequences.effective_size
     f = np.einsum("k,kla->la", w, hot)
@@ -121,13 +115,10 @@ def site_distributions(sequences: WeightedSequences, pseudo_counts: float | None
     # A few pairs of unrelated symbols make every substitution possible.
     joint = pairs + N_SYMBOLS / 2 * np.outer(composition, composition) / size
     substituted = f @ (joint / joint.sum(1, keepdims=True))
-    if pseudo_counts is None:
-        agreement, substituted_agreement = float((f * f).sum()), float((f * substituted).sum())
-        share = min((agreement - float(np.trace(pairs))) / max(agreement - substituted_agreement, 1e-12), MAX_SHARE)
-    else:
-        share = pseudo_counts / (pseudo_counts + size)
-    # At least as if one symbol of all sequences were another.
-    return SiteDistributions(f, substituted, max(share, 1 / (1 + sequences.codes.size)))
+    agreement, substituted_agreement = float((f * f).sum()), float((f * substituted).sum())
+    share = min((agreement - float(np.trace(pairs))) / max(agreement - substituted_agreement, 1e-12), MAX_SHARE)
+    share = max(share, 1 / (1 + sequences.codes.size))  # at least as if one symbol of all sequences were another
+    return SiteDistributions(f, (1 - share) * f + share * substituted)
 
 
 def relative_substitution_rates(sequences: WeightedSequences) -> Array:
