@@ -67,15 +67,13 @@ class ProteinCodec(Codec):
         inserted = ~match & ~gap[kept].all(0)
         columns = np.flatnonzero(match | inserted)
         counts = (
-            (inserts & inserted, "insert column{s} (lower case) {were} kept as insertions"),
-            (~inserts & inserted, f"column{{s}} with more than {limit:.0%} gaps {{were}} kept as insertions"),
-            (~match & ~inserted, "column{s} in which no sequence has a residue {were} dropped"),
-            (~kept, f"sequence{{s}} with more than {sequence_limit:.0%} gaps {{were}} dropped"),
+            ((inserts & inserted).sum(), "insert column{s} (lower case) {were} kept as insertions"),
+            ((~inserts & inserted).sum(), f"column{{s}} with more than {limit:.0%} gaps {{were}} kept as insertions"),
+            ((~match & ~inserted).sum(), "column{s} in which no sequence has a residue {were} dropped"),
+            ((~kept).sum(), f"sequence{{s}} with more than {sequence_limit:.0%} gaps {{were}} dropped"),
         )
         one, several = {"s": "", "were": "was"}, {"s": "s", "were": "were"}
-        notes = (
-            with_count(mask.sum(), rule.format(**one), rule.format(**several)) for mask, rule in counts if mask.any()
-        )
+        notes = (with_count(n, rule.format(**one), rule.format(**several)) for n, rule in counts if n)
         ids = tuple(alignment.names[i] for i in np.flatnonzero(kept))
         profile = None if options.hmm is None else read_profile(options.hmm, alignment.alphabet)
         return cls(

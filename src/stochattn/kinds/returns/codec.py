@@ -130,13 +130,10 @@ class ReturnsCodec(Codec):
             if abs(number) > largest:
                 notes.append(f"{text} is beyond the largest stored move, {largest:.3g}: windows are extrapolated")
             position = (int(day) - 1) * len(self.tickers) + column
-            if conditions.setdefault(position, number) != number:
-                raise InputError(
-                    f"{name}: the same day of this ticker is conditioned on {conditions[position]:g} already."
-                )
-        return Conditioned(
-            self, (np.array(list(conditions), dtype=np.intp), np.array(list(conditions.values()))), tuple(notes)
-        )
+            if (earlier := conditions.setdefault(position, number)) != number:
+                raise InputError(f"{name}: the same day of this ticker is conditioned on {earlier:g} already.")
+        positions, numbers = np.array(list(conditions), dtype=np.intp), np.array(list(conditions.values()))
+        return Conditioned(self, (positions, numbers), tuple(notes))
 
     def refit(self, items: Array) -> ReturnsCodec:
         """A codec with the same options that stores these windows alone."""

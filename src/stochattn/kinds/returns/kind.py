@@ -66,10 +66,6 @@ def _days(codec: ReturnsCodec, items: Array) -> Array:
     return (codec.encode(items) / np.where(scale > 0, scale, 1.0)).reshape(-1, len(codec.tickers))
 
 
-def _ticker_of_each_return(codec: ReturnsCodec) -> tuple[tuple[str, ...], Array]:
-    return tuple(codec.tickers), np.arange(len(codec.tickers))
-
-
 def _non_overlapping(codec: ReturnsCodec, indices: Array) -> Array:
     days, taken = codec.blocks.days, np.zeros(len(codec.history), dtype=bool)
     chosen = []
@@ -101,7 +97,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
         ),
         compare=_compare,
         comparable=_days,
-        named_parts=_ticker_of_each_return,
+        named_parts=lambda codec: (codec.tickers, np.arange(len(codec.tickers))),
         non_overlapping=_non_overlapping,
     )
     display = Display(
@@ -130,19 +126,8 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
     ) -> Generator:
         if isinstance(options, NoOptions):
             return super().fit_generator(name, codec, weights, options)
-        o = options
-        embedding = WindowEmbedding.fit(
-            codec.history,
-            codec.blocks,
-            variance=o.variance,
-            whiten=o.whiten,
-            norm=o.norm,
-            marginals=o.marginals,
-            market=o.market,
-            market_path=o.market_path,
-        )
-        windows = WindowGenerator.of(embedding, weights, o)
-        return windows if o.days is None else PathGenerator.fit(windows, codec.blocks, o.days, o.link)
+        windows = WindowGenerator.of(WindowEmbedding.fit(codec.history, codec.blocks, options), weights, options)
+        return windows if options.days is None else PathGenerator.fit(windows, codec.blocks, options.days, options.link)
 
     def evaluated_options(self, options: WindowOptions | NoOptions) -> WindowOptions | NoOptions:
         """Windows are evaluated, not paths: halves of the windows have no order to link them by."""

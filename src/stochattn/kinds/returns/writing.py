@@ -77,11 +77,10 @@ def _tabulate_movers(tickers: tuple[str, ...], new: Array, old: Array) -> Html:
     scale = max(np.abs(new[most]).max(), np.abs(old[most]).max()) or 1.0
     rows = []
     for j in most:
-        bars = "".join(
-            f'<rect class="{which}" x="{50 + min(v, 0) * 48:.1f}" y="{y}" width="{max(abs(v) * 48, 0.5):.1f}" '
-            'height="5"/>'
-            for v, which, y in ((new[j] / scale, "new", 2), (old[j] / scale, "old", 8))
-        )
+        bars = ""
+        for v, which, y in ((new[j] / scale, "new", 2), (old[j] / scale, "old", 8)):
+            extent = f'x="{50 + min(v, 0) * 48:.1f}" y="{y}" width="{max(abs(v) * 48, 0.5):.1f}" height="5"'
+            bars += f'<rect class="{which}" {extent}/>'
         axis = '<line class="axis" x1="50" x2="50" y1="0" y2="15"/>'
         plot = Html(f'<svg viewBox="0 0 100 15" aria-hidden="true">{bars}{axis}</svg>')
         figures = tag("td", f"{100 * new[j]:+.1f} / {100 * old[j]:+.1f}")
@@ -156,9 +155,23 @@ def convert_values(codec: ReturnsCodec, items: ArrayLike) -> Array:
 
 
 def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
-    """The log-returns of a file that a writer of scenarios wrote: (n, days, N)."""
-    values = _read_array(path, len(codec.tickers))
-    return _as_log_returns(codec, path, _read_table(codec, path) if values is None else values)
+    """The log-returns of a file that a writer of scenarios wrote, with values as in `codec.output`: (n, days, N)."""
+    array = _read_array(path, len(codec.tickers))
+    values = _read_table(codec, path) if array is None else array
+    if (values <= 0).any():
+        if codec.output == "prices":
+            raise InputError(f'{path}: prices must be positive. Read log-returns with the option output="returns".')
+        return values
+    # `output` decides how values are read; an error if only the alternative gives values of the size of the history.
+    prices = np.concatenate([np.broadcast_to(codec.last_prices, values[:, :1].shape), values], axis=1)
+    read = {"log-returns": values, "prices": np.diff(np.log(prices), axis=1)}
+    chosen, alternative = ("log-returns", "prices") if codec.output == "returns" else ("prices", "log-returns")
+    likely = [np.median(np.abs(read[what])) <= np.abs(codec.history).max() for what in (chosen, alternative)]
+    if likely == [False, True]:
+        option = alternative.removeprefix("log-")
+        rule = f"{path} seems to hold {alternative}, and is read as {chosen}"
+        raise InputError(f"{rule}. Read it with output={option!r}.")
+    return read[chosen]
 
 
 def _read_array(path: Path, N: int) -> Array | None:
@@ -205,25 +218,6 @@ def _read_table(codec: ReturnsCodec, path: Path) -> Array:
     return numbers[tickers].to_numpy(dtype=np.float64).reshape(-1, days, len(tickers))
 
 
-def _as_log_returns(codec: ReturnsCodec, path: Path, values: Array) -> Array:
-    """Values (n, days, N) of a file, which are returns or prices as in `codec.output`, as log-returns."""
-    if (values <= 0).any():
-        if codec.output == "prices":
-            raise InputError(f'{path}: prices must be positive. Read log-returns with the option output="returns".')
-        return values
-    # `output` decides how values are read; an error if only the alternative gives values of the size of the history.
-    prices = np.concatenate([np.broadcast_to(codec.last_prices, values[:, :1].shape), values], axis=1)
-    read = {"log-returns": values, "prices": np.diff(np.log(prices), axis=1)}
-    chosen, alternative = ("log-returns", "prices") if codec.output == "returns" else ("prices", "log-returns")
-    likely = [np.median(np.abs(read[what])) <= np.abs(codec.history).max() for what in (chosen, alternative)]
-    if likely == [False, True]:
-        option = alternative.removeprefix("log-")
-        raise InputError(
-            f"{path} seems to hold {alternative}, and is read as {chosen}. Read it with output={option!r}."
-        )
-    return read[chosen]
-
-
 def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) -> Comparison:
     """Scenarios (n, days, N) against a history of log-returns (T, N)."""
     items = np.asarray(items, dtype=np.float64)
@@ -242,14 +236,11 @@ def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) 
     if lags := min(LAGS, items.shape[1] - 1):
         meaning = "How much volatility clusters: mean autocorrelation of squared returns inside a scenario."
         past = squares_autocorrelation(history[None], lags) if len(history) > lags else None
-        measures.append(
-            Measure(f"ACF of squares, lags 1 to {lags}", squares_autocorrelation(items, lags), past, meaning)
-        )
-    columns = zip(tickers, history.T, days.T, statistic.tolist(), strict=True)
-    parts = (
-        Part(name, _describe(old), _describe(new), distance, partial(Values, old, new))
-        for name, old, new, distance in columns
-    )
+        clustering = squares_autocorrelation(items, lags)
+        measures.append(Measure(f"ACF of squares, lags 1 to {lags}", clustering, past, meaning))
+    columns, parts = zip(tickers, history.T, days.T, statistic.tolist(), strict=True), []
+    for ticker, old, new, distance in columns:
+        parts.append(Part(ticker, _describe(old), _describe(new), distance, partial(Values, old, new)))
     return Comparison(tuple(measures), tuple(parts))
 
 
@@ -270,10 +261,11 @@ def market_similarities(items: Array, codec: ReturnsCodec, apart: Array) -> Iter
     for similarity, weights in zip(SIMILARITIES, (np.ones(items.shape[2]), components[0]), strict=True):
         stored, new = _standardize((codec.history @ weights)[windows]), _standardize(items @ weights)
         among = np.where(is_apart, stored[apart] @ stored.T, -1.0).max(1)
+        value, ideal = np.median((new @ stored.T).max(1)), np.median(among)
         meaning = (
             "Median correlation of the path of the market with the nearest stored one; ideally that of stored ones."
         )
-        yield Measure(similarity, float(np.median((new @ stored.T).max(1))), float(np.median(among)), meaning)
+        yield Measure(similarity, float(value), float(ideal), meaning)
 
 
 def _standardize(paths: Array) -> Array:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike
-from ...._backend.checks import check_count, check_positive
+from ...._backend.checks import check_count
 from ....core.mixture import pick
 from ...generator import Description, Generated
 from . import sequences as seq
@@ -88,11 +88,6 @@ class CalibratedLatent:
     sequences: WeightedSequences
     bandwidth: float | None = None  # h, at most 1 for one Gaussian; None for the normal reference or a part of it
     prior: DirichletMixture = PROTEIN  # of the residues at a site
-
-    def __post_init__(self) -> None:
-        h = self.bandwidth
-        if h is not None and check_positive("bandwidth", h, "Leave it out for the default.") > 1:
-            raise ValueError(f"bandwidth must not exceed 1; got {h!r}. Leave it out for the default.")
 
     @cached_property
     def parameters(self) -> LatentParameters:

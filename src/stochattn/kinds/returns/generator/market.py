@@ -57,7 +57,11 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
         raise ValueError(f"market={market!r}: the mean of all columns never changes. Pass market='component'.")
     z = (history - day.mean) @ inward
     chosen = max(directions, key=lambda name: _explained_share(z @ directions[name], history))
-    R = _reflection(directions[chosen])
+    # The symmetric orthogonal matrix (c, c) whose first column is the direction or its negative.
+    direction = directions[chosen]
+    v = (direction if direction[0] >= 0 else -direction) - np.eye(c)[0]
+    square = float(v @ v)
+    R = np.eye(c) - (2 / square * np.outer(v, v) if square > 1e-24 else 0.0)
     return replace(day, inward=inward @ R, outward=R @ outward, stored=day.stored @ R), chosen
 
 
@@ -67,14 +71,6 @@ def _explained_share(scores: Array, history: Array) -> float:
     moving = np.ptp(history, axis=0) > 0
     products = np.square((scores - scores.mean()) @ centered[:, moving])
     return float(np.mean(products / (np.square(centered[:, moving]).sum(0) * np.square(scores - scores.mean()).sum())))
-
-
-def _reflection(direction: Array) -> Array:
-    """The symmetric orthogonal matrix (c, c) whose first column is this unit vector (c,) or its negative."""
-    first = np.eye(len(direction))[0]
-    v = (direction if direction[0] >= 0 else -direction) - first
-    square = float(v @ v)
-    return np.eye(len(v)) - (2 / square * np.outer(v, v) if square > 1e-24 else 0.0)
 
 
 def surrounding_volatility(days: Array, runs: Sequence[int]) -> Array:
@@ -217,9 +213,8 @@ def _terms(scores: Array, other_sizes: Array) -> Array:
     for score in scores:
         returns.append([*past.last, past.mean])
         past = past.after(score)
-    factors = np.column_stack(
-        [sizes, other_sizes - other_sizes.mean(), *(each - mean for each in (*later, *means)), np.array(returns)]
-    )
+    centered = (other_sizes - other_sizes.mean(), *(each - mean for each in (*later, *means)))
+    factors = np.column_stack([sizes, *centered, np.array(returns)])
     return np.column_stack([np.ones(T), sizes, sizes[:, None] * factors])
 
 

@@ -22,7 +22,7 @@ from ...generator import Description, Generated
 from ...hopfield import N_MEASURED, Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
 from ...options import NORMS
 from ...regions import FeatureObservation
-from ..description import MARGINALS, MARKET_PATHS
+from ..description import MARGINALS, MARKET_PATHS, WindowOptions
 from .coordinates import MAX_NUMBERS, Blocks, MarginalCalibration, WindowCoordinates
 from .market import MarketSigns
 
@@ -109,30 +109,19 @@ class WindowEmbedding(LinearEmbedding):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def fit(
-        cls,
-        history: Array,
-        blocks: Blocks,
-        *,
-        variance: float | None,
-        whiten: bool,
-        norm: str,
-        marginals: str,
-        market: str = "auto",
-        market_path: str = "new",
-    ) -> Self:
-        """The embedding of the windows of a history (T, N); options as in `Coordinates.fit` and `with_market`."""
-        check_choice("norm", norm, NORMS)
-        check_choice("market_path", market_path, MARKET_PATHS)
-        check_choice("marginals", marginals, MARGINALS)
+    def fit(cls, history: Array, blocks: Blocks, options: WindowOptions) -> Self:
+        """The embedding of the windows of a history (T, N)."""
+        check_choice("norm", options.norm, NORMS)
+        check_choice("market_path", options.market_path, MARKET_PATHS)
+        check_choice("marginals", options.marginals, MARGINALS)
         # Days that separate windows share count once.
         days = np.unique(history, axis=0) if blocks.is_separate else history
-        day = Coordinates.fit(days, variance=variance, whiten=whiten, norm="whole")
+        day = Coordinates.fit(days, variance=options.variance, whiten=options.whiten, norm="whole")
         note = "days have a single component and no directions: rows keep their lengths (norm 'whole')."
-        norm, notes = ("whole", (note,)) if day.d == 1 else (norm, ())
-        coordinates = WindowCoordinates.of_days(day, history, blocks, norm, market)
-        calibrated, signs = marginals == "calibrated" and norm != "paper", None
-        if market_path == "new" and coordinates.market != "none":
+        norm, notes = ("whole", (note,)) if day.d == 1 else (options.norm, ())
+        coordinates = WindowCoordinates.of_days(day, history, blocks, norm, options.market)
+        calibrated, signs = options.marginals == "calibrated" and norm != "paper", None
+        if options.market_path == "new" and coordinates.market != "none":
             z = coordinates.stored_days.components
             windows = coordinates.days[coordinates.round]
             signs = MarketSigns.fit(z[:, 0], np.linalg.norm(z[:, 1:], axis=1), blocks.runs, windows)
