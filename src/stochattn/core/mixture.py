@@ -35,10 +35,6 @@ class Mixture:
         scaling = np.broadcast_to(scaling, (bank.K, scaling.shape[-1]))
         return cls(patterns * scaling, np.abs(scaling) / math.sqrt(beta), log_weights)
 
-    @property
-    def _is_isotropic(self) -> bool:
-        return bool(self.scales.shape[1] == 1)
-
     def condition(self, A: ArrayLike, y: ArrayLike) -> Mixture:
         """The exact distribution of x given A x = y: kernels that explain y weigh more, and all draws satisfy A x = y.
 
@@ -48,7 +44,7 @@ class Mixture:
             raise ValueError("this mixture is already conditioned. Pass all observations at once.")
         rows, values = equations(A, y)
         gap = values - self.means @ rows.T  # (K, r)
-        if self._is_isotropic:
+        if self.scales.shape[1] == 1:
             fit, log_det = np.square(gap / self.scales).sum(1), 2 * len(rows) * np.log(self.scales[:, 0])
         else:
             spread = self._spread(rows)
@@ -79,7 +75,7 @@ class Mixture:
             # A draw, projected onto the observation by its kernel's covariance, is a draw given the observation.
             rows, values = observed
             gap = values - x @ rows.T
-            if self._is_isotropic:
+            if self.scales.shape[1] == 1:
                 x += gap @ rows
             else:
                 spread = self._spread(rows)

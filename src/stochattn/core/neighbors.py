@@ -96,7 +96,7 @@ def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyAr
     distances = []  # of a bank that is read and converted block by block
     for part in slices(len(chosen), MAX_ROWS):
         rows = rows_in_float64(patterns, chosen[part])
-        nearest = pass_over(patterns, partial(_nearest_in_blocks, query_indices=chosen[part]), _closer, rows).memory
+        nearest = pass_over(patterns, partial(_nearest, query_indices=chosen[part]), _closer, rows).memory
         distances.append(np.linalg.norm(rows - rows_in_float64(patterns, nearest), axis=1))
     return np.concatenate(distances)
 
@@ -109,8 +109,8 @@ def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: Numpy
     array([1, 0, 1])
     """
     queries, stored, query_indices = _queries(rows, others, chosen)
-    all_rows = [slice(0, len(stored))]
-    parts = [_nearest(queries[part], stored, query_indices[part], all_rows).memory for part in _parts(queries, stored)]
+    nearest = partial(_nearest, stored, 0, at_once=True)
+    parts = [nearest(queries[part], query_indices=query_indices[part]).memory for part in _parts(queries, stored)]
     return np.concatenate(parts)
 
 
@@ -198,15 +198,13 @@ def _parts(queries: NumpyArray, stored: NumpyArray) -> list[slice]:
     return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))
 
 
-def _nearest_in_blocks(stored: Array, start: int, rows: NumpyArray, *, query_indices: NumpyArray) -> _Closest:
-    nearest = _nearest(rows, stored, query_indices - start, blocks(*stored.shape))
-    return nearest._replace(memory=nearest.memory + start)
-
-
-def _nearest(rows: NumpyArray, stored: Array, query_indices: NumpyArray, parts: list[slice]) -> _Closest:
-    """The stored row nearest to each row, which is not that row itself, part by part: (n, d), (K, d) -> (n,)."""
+def _nearest(
+    stored: Array, start: int, rows: NumpyArray, *, query_indices: NumpyArray, at_once: bool = False
+) -> _Closest:
+    """The stored row nearest to each row, which is not that row itself, with indices from `start`: (n, d) -> (n,)."""
     best, closest = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp)
-    for part in parts:
+    query_indices = query_indices - start
+    for part in [slice(0, len(stored))] if at_once else blocks(*stored.shape):
         keys = to_numpy(stored[part]).astype(np.float64, copy=False)
         closeness = rows @ keys.T - np.einsum("kd,kd->k", keys, keys) / 2
         here = np.flatnonzero((part.start <= query_indices) & (query_indices < part.stop))
@@ -215,7 +213,7 @@ def _nearest(rows: NumpyArray, stored: Array, query_indices: NumpyArray, parts: 
         top = closeness[np.arange(len(rows)), nearest]
         closest = np.where(top > best, nearest + part.start, closest)
         best = np.maximum(top, best)
-    return _Closest(best, closest)
+    return _Closest(best, closest + start)
 
 
 def rows_in_float64(patterns: Array, indices: NumpyArray) -> NumpyArray:

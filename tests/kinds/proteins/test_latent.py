@@ -13,14 +13,15 @@ from stochattn.kinds.proteins.generator import latent as module
 from stochattn.kinds.proteins.generator.latent import CalibratedLatent, _calibrate_bias, _components, sample_kernels
 from stochattn.kinds.proteins.generator.sequences import (
     GAP,
+    PROTEIN,
+    Sites,
     WeightedSequences,
     draw_symbols,
     indicators,
     nearest_identity,
     relative_substitution_rates,
 )
-from stochattn.kinds.proteins.generator.sites import PROTEIN, Sites
-from stochattn.kinds.proteins.generator.sites import residue_frequencies as site_frequencies
+from stochattn.kinds.proteins.generator.sequences import residue_frequencies as site_frequencies
 from stochattn.kinds.proteins.sequences import connected_r
 
 CODES = family(K=40, L=24)

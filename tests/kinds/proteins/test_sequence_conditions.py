@@ -10,8 +10,7 @@ from stochattn.kinds.proteins.generator import mixture as sequence_mixture
 from stochattn.kinds.proteins.generator.latent import CalibratedLatent
 from stochattn.kinds.proteins.generator.mixture import ConditionedSequences, SequenceMixture
 from stochattn.kinds.proteins.generator.patterns import GapDistribution, Tie
-from stochattn.kinds.proteins.generator.sequences import GAP, WeightedSequences
-from stochattn.kinds.proteins.generator.sites import NUCLEOTIDE
+from stochattn.kinds.proteins.generator.sequences import GAP, NUCLEOTIDE, WeightedSequences
 
 LETTERS, L = 3, 6
 GAPS = [[], [1, 2], [0], [4, 5], [1, 2, 3]]
@@ -143,8 +142,6 @@ def test_conditions_in_two_steps_are_one_condition():
     np.testing.assert_array_equal(steps.log_density(ALL), once.log_density(ALL))
     few, many = (once.sample(n, np.random.default_rng(0)).values for n in (7, 1500))
     np.testing.assert_array_equal(few, many[:7])
-    with pytest.raises(ValueError, match="site 0 is conditioned on another symbol already"):
-        steps.condition({0: 2})
 
 
 def test_nothing_given_is_the_law_itself():
@@ -184,16 +181,6 @@ def test_a_condition_that_one_sequence_explains_is_told():
 
 def test_impossible_conditions_are_an_error(monkeypatch):
     model = CalibratedLatent(WeightedSequences.of(family(K=6, L=4) % 4), prior=NUCLEOTIDE)
-    with pytest.raises(ValueError, match="at most 3, counted from 0; got 4"):
-        model.condition({4: 0})
-    with pytest.raises(ValueError, match="at least 0; got -1"):
-        model.condition({-1: 0})
-    with pytest.raises(ValueError, match="from 0 to 20, which is a gap; got 21"):
-        model.condition({1: 21})
-    with pytest.raises(ValueError, match="a letter, below 4, or 20 for a gap; got 7"):
-        model.condition({1: 7})
-    with pytest.raises(ValueError, match="Recode letters first"):
-        model.condition({1: "W"})
     with pytest.raises(ValueError, match=r"shape \(n, 4\)"):
         model.condition({1: 2}).log_density(STORED)
     unbroken = SequenceMixture(LAWS["ties"].memory, LAWS["ties"].probabilities, LAWS["ties"].gaps, TIES)

@@ -97,8 +97,12 @@ class ProteinCodec(Codec):
         return mask
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """The match columns, counted from 1 in the alignment of the file."""
+        return tuple(str(i + 1) for i in self.columns[self.match])
+
+    @property
     def letters(self) -> Alphabet:
-        """The alphabet."""
         return ALPHABETS[self.alphabet]
 
     @cached_property

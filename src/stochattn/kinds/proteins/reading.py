@@ -22,8 +22,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import InputError
 from ..options import listed, with_count
-from .generator.sequences import GAP
-from .generator.sites import NUCLEOTIDE, PROTEIN, DirichletMixture
+from .generator.sequences import GAP, NUCLEOTIDE, PROTEIN, DirichletMixture
 
 MIN_LETTERS, MIN_SHARE = 8, 0.95
 """Least number of letters that show an alphabet, and least share of nucleotides among those of DNA or RNA."""
@@ -75,21 +74,17 @@ def detect_alphabet(source: str, rows: Array, wanted: str | None, varied: bool =
         return alphabet
     nucleotides = sum(letters[letter] for letter in "ACGTUN")
     if letters.total() < MIN_LETTERS or nucleotides < MIN_SHARE * letters.total():
-        _require_one_alphabet(source, rows)
+        # A sequence of nucleotides among proteins is a mistake.
+        is_letter = np.char.isalpha(rows)
+        n_letters, n_nucleotides = is_letter.sum(1), np.isin(rows, list("ACGTUN")).sum(1)
+        outliers = np.flatnonzero((n_letters >= MIN_ROW) & (n_nucleotides >= MIN_SHARE * n_letters))
+        if len(outliers):
+            where = f"sequence {outliers[0] + 1} of {source} looks like DNA or RNA, and others like proteins"
+            raise InputError(f"{where}: leave it out, or name alphabet='protein'.")
         return ALPHABETS["protein"]
     if letters["T"] and letters["U"]:
         raise InputError(f"{source} mixes DNA and RNA (T and U): write one of them, or name alphabet='protein'.")
     return ALPHABETS["rna" if letters["U"] else "dna"]
-
-
-def _require_one_alphabet(source: str, rows: Array) -> None:
-    """InputError for proteins with a sequence of nucleotides among them."""
-    is_letter = np.char.isalpha(rows)
-    lengths, nucleotides = is_letter.sum(1), np.isin(rows, list("ACGTUN")).sum(1)
-    outliers = np.flatnonzero((lengths >= MIN_ROW) & (nucleotides >= MIN_SHARE * lengths))
-    if len(outliers):
-        where = f"sequence {outliers[0] + 1} of {source} looks like DNA or RNA, and others like proteins"
-        raise InputError(f"{where}: leave it out, or name alphabet='protein'.")
 
 
 LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY"))  # the amino acids, whose codes are 0 … 19

@@ -261,11 +261,9 @@ def market_similarities(items: Array, codec: ReturnsCodec, apart: Array) -> Iter
     for similarity, weights in zip(SIMILARITIES, (np.ones(items.shape[2]), components[0]), strict=True):
         stored, new = _standardize((codec.history @ weights)[windows]), _standardize(items @ weights)
         among = np.where(is_apart, stored[apart] @ stored.T, -1.0).max(1)
-        value, ideal = np.median((new @ stored.T).max(1)), np.median(among)
-        meaning = (
-            "Median correlation of the path of the market with the nearest stored one; ideally that of stored ones."
-        )
-        yield Measure(similarity, float(value), float(ideal), meaning)
+        value, ideal = float(np.median((new @ stored.T).max(1))), float(np.median(among))
+        meaning = "Median correlation of the path of the market with the nearest stored one"
+        yield Measure(similarity, value, ideal, f"{meaning}; ideally that of stored ones.")
 
 
 def _standardize(paths: Array) -> Array:

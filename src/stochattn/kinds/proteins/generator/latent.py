@@ -22,8 +22,7 @@ from ...generator import Description, Generated
 from . import sequences as seq
 from .mixture import ConditionedSequences, SequenceMixture
 from .patterns import GapDistribution, find_invariant_columns, find_ties, limit_changes, loss
-from .sequences import GAP, WeightedSequences
-from .sites import PROTEIN, DirichletMixture, SiteMixture, fit_sites
+from .sequences import GAP, PROTEIN, DirichletMixture, SiteMixture, WeightedSequences, fit_sites
 
 SHARE, FACTORS, MIN_SIGNAL = 0.9, (1.0, 0.5, 0.25), 0.05
 """Share of the variance that components keep, factors of the bandwidth, and the least signal of a component. Smaller
@@ -41,11 +40,12 @@ probability under equal odds; MIN_ODD is the least number of such sequences that
 
 
 class LatentCalibration(NamedTuple):
-    """A gain, its bias (q L,), and the mean identity of draws with their nearest stored sequence."""
+    """A gain, its bias, and the draws that they give."""
 
     gain: float
-    bias: Array
-    identity: float
+    bias: Array  # (q L,)
+    identity: float  # mean identity of draws with their nearest stored sequence
+    probabilities: Array  # (n, q, L) of residues
 
 
 class LatentParameters(NamedTuple):
@@ -64,23 +64,6 @@ class LatentParameters(NamedTuple):
     mixture: SequenceMixture  # the distribution of draws
 
 
-class _Draws(NamedTuple):
-    """Draws of the components, prepared for decoding."""
-
-    x: Array  # (n, q L)
-    rates: Array  # (n, L) e
-    weights: Array  # (n, L) of probabilities that are not substituted, which sum to one at each site
-    gaps: Array  # (n, L) booleans
-
-    @classmethod
-    def of(cls, k: Array, x: Array, rates: Array, gaps: GapDistribution) -> _Draws:
-        """Draws x around memories k (n,)."""
-        uniforms = np.random.default_rng(2).random((len(k), rates.shape[1] + 1), dtype=np.float32)
-        patterns = gaps.sample(k, uniforms[:, -1] < gaps.mixing, uniforms[:, :-1])
-        kept = ((1 - rates) * (1 - gaps.probabilities) + 1e-9)[k]
-        return cls(x, rates[k].astype(np.float32), (kept / kept.sum(0)).astype(np.float32), patterns)
-
-
 @dataclass(frozen=True, eq=False)
 class CalibratedLatent:
     """Draws around stored sequences among their components, decoded by sampling: see `LatentParameters`."""
@@ -95,8 +78,7 @@ class CalibratedLatent:
 
         gamma is 0, or gives draws the mean identity with the nearest stored sequence that stored sequences have.
         """
-        codes, weights, _ = self.sequences
-        target = float(weights @ seq.nearest_identity(codes)[1])
+        target = float(self.sequences.weights @ seq.nearest_identity(self.sequences.codes)[1])
         invariant = find_invariant_columns(self.sequences)
         gaps, sites = GapDistribution.fit(self.sequences, invariant >= 0), fit_sites(self.sequences, self.prior)
         rates = np.where(invariant < 0, seq.relative_substitution_rates(self.sequences)[:, None] * sites.share, 0.0)
@@ -109,13 +91,54 @@ class CalibratedLatent:
             default = factor * min((4 / ((d + 2) * self.sequences.effective_size)) ** (1 / (d + 4)), 1.0)
             h = float(default if self.bandwidth is None else self.bandwidth)
             x = sample_kernels(memories[k], variances, h, np.concatenate([noise, -noise])) @ outward
-            draws = _Draws.of(k, x, rates, gaps)
-            calibration, table = _match_gain(draws, weights @ rates, sites, wanted, codes, target)
+            calibration = self._match_gain(x, k, rates, gaps, sites, wanted, target)
             if calibration.identity > target - TOLERANCE or not d:
                 break
-        table[:, :, invariant >= 0] = wanted.T[:, invariant >= 0]
-        mixture = self._mixture(k, table, gaps)
+        calibration.probabilities[:, :, invariant >= 0] = wanted.T[:, invariant >= 0]
+        mixture = self._mixture(k, calibration.probabilities, gaps)
         return LatentParameters(memories, variances, sites, rates, h, calibration, target, mixture)
+
+    def _match_gain(
+        self, x: Array, k: Array, e: Array, gaps: GapDistribution, sites: SiteMixture, mixed: Array, target: float
+    ) -> LatentCalibration:
+        """The gain at which draws x (n, q L) around memories k (n,) have the target identity with stored sequences.
+
+        Identity grows with the gain. All gains use the same uniforms, so that chance does not affect the comparison.
+        """
+        n, L = len(k), len(mixed)
+        of_gaps = np.random.default_rng(2).random((n, L + 1), dtype=np.float32)
+        is_gap = gaps.sample(k, of_gaps[:, -1] < gaps.mixing, of_gaps[:, :-1])
+        uniforms = np.random.default_rng(1).random((n, L), dtype=np.float32)
+        weights = ((1 - e) * (1 - gaps.probabilities) + 1e-9)[k]  # of residues without substitutions
+        weights = (weights / weights.sum(0)).astype(np.float32)
+        mean_rates = (self.sequences.weights @ e)[:, None]
+        wanted = np.maximum((mixed - mean_rates * sites.pseudo) / (1 - mean_rates), 1e-12).T  # without substitutions
+        rates, pseudo = e[k].astype(np.float32)[:, None], sites.pseudo.T.astype(np.float32)
+
+        def at(gain: float, guess: Array) -> LatentCalibration:
+            bias, probabilities = _calibrate_bias(x, gain, wanted, weights, guess)
+            probabilities *= 1 - rates
+            probabilities += rates * pseudo
+            symbols = seq.draw_symbols(probabilities, uniforms)
+            symbols[is_gap] = GAP
+            identity = float(seq.nearest_identity(symbols, self.sequences.codes)[1].mean())
+            return LatentCalibration(gain, bias, identity, probabilities)
+
+        low = at(0.0, np.log(wanted).ravel().astype(np.float32))
+        if low.identity >= target or not x.any():
+            return low
+        high = at(2.0, low.bias)
+        while high.identity < target and high.gain < MAX_GAIN:
+            low, high = high, at(2 * high.gain, high.bias)
+        if high.identity < target:
+            return high
+        for _ in range(MAX_TRIALS):
+            part = (target - low.identity) / (high.identity - low.identity)
+            middle = at(low.gain + min(max(part, 0.1), 0.9) * (high.gain - low.gain), low.bias)
+            if abs(middle.identity - target) < TOLERANCE:
+                break
+            low, high = (middle, high) if middle.identity < target else (low, middle)
+        return middle
 
     def _memories_of_draws(self) -> Array:
         """Memories of the draws of the components, in proportion to their weights; both halves are equal: (n,)."""
@@ -130,10 +153,8 @@ class CalibratedLatent:
         """The mixture of draws, in which odd numbers of cysteines are not more frequent than in stored sequences."""
         from scipy.special import bdtr
 
-        ties = find_ties(self.sequences, self.prior.n_letters)
-        broken = loss(self.sequences.effective_size)
-        mixture = SequenceMixture(k, probabilities, gaps, ties, broken)
         size, odd = self.sequences.effective_size, (self.sequences.codes == CYSTEINE).sum(1) % 2 == 1
+        mixture = SequenceMixture(k, probabilities, gaps, find_ties(self.sequences, self.prior.n_letters), loss(size))
         n_odd = float(self.sequences.weights @ odd) * size
         if self.prior.n_letters != PROTEIN.n_letters or bdtr(n_odd, round(size), 0.5) > MAX_CHANCE:
             return mixture
@@ -188,43 +209,6 @@ def _components(sequences: WeightedSequences, share: float, q: int = GAP) -> tup
     signal = np.square(np.maximum(1 - noise / variances[:d], MIN_SIGNAL))
     outward = (signal / signal.max(initial=0.0))[:, None] * directions[:d, : q * L]  # the gap's channel is the last
     return memories.astype(np.float32), variances[:d].astype(np.float32), outward.astype(np.float32)
-
-
-def _match_gain(
-    draws: _Draws, mean_rates: Array, sites: SiteMixture, mixed: Array, codes: Array, target: float
-) -> tuple[LatentCalibration, Array]:
-    """The gain at which draws have the target identity with their nearest stored sequence, and probabilities (n, q, L).
-
-    Identity grows with the gain. All gains use the same uniforms, so that chance does not affect the comparison.
-    """
-    uniforms = np.random.default_rng(1).random(draws.gaps.shape, dtype=np.float32)
-    kept = 1 - mean_rates[:, None]
-    wanted = np.maximum((mixed - mean_rates[:, None] * sites.pseudo) / kept, 1e-12).T  # without substitutions
-    rates, pseudo = draws.rates[:, None], sites.pseudo.T.astype(np.float32)
-
-    def at(gain: float, guess: Array) -> tuple[LatentCalibration, Array]:
-        bias, probabilities = _calibrate_bias(draws.x, gain, wanted, draws.weights, guess)
-        probabilities *= 1 - rates
-        probabilities += rates * pseudo
-        symbols = seq.draw_symbols(probabilities, uniforms)
-        symbols[draws.gaps] = GAP
-        return LatentCalibration(gain, bias, float(seq.nearest_identity(symbols, codes)[1].mean())), probabilities
-
-    low = at(0.0, np.log(wanted).ravel().astype(np.float32))
-    if low[0].identity >= target or not draws.x.any():
-        return low
-    high = at(2.0, low[0].bias)
-    while high[0].identity < target and high[0].gain < MAX_GAIN:
-        low, high = high, at(2 * high[0].gain, high[0].bias)
-    if high[0].identity < target:
-        return high
-    for _ in range(MAX_TRIALS):
-        part = (target - low[0].identity) / (high[0].identity - low[0].identity)
-        middle = at(low[0].gain + min(max(part, 0.1), 0.9) * (high[0].gain - low[0].gain), low[0].bias)
-        if abs(middle[0].identity - target) < TOLERANCE:
-            break
-        low, high = (middle, high) if middle[0].identity < target else (low, middle)
-    return middle
 
 
 def _calibrate_bias(x: Array, gain: float, wanted: Array, weights: Array, bias: Array) -> tuple[Array, Array]:

@@ -298,7 +298,6 @@ class PathGenerator:
     """Paths (n, days, N) of windows that are linked by volatility, or independent without links."""
 
     windows: WindowGenerator
-    embedding: WindowEmbedding
     days: int
     links: VolatilityLinks | None
 
@@ -308,25 +307,25 @@ class PathGenerator:
         if windows.sampler != "exact":
             got = f"got sampler={windows.sampler!r}"
             raise ValueError(f"days needs exact draws of windows; {got}. Leave out sampler or days.")
-        embedding, weights = windows.embedding.at(windows.beta), windows.source_probabilities()
-        links = VolatilityLinks.fit(embedding.history, blocks, weights) if link else None
-        return cls(windows, embedding, check_count("days", days), links)
+        history, weights = windows.embedding.history, windows.source_probabilities()
+        links = VolatilityLinks.fit(history, blocks, weights) if link else None
+        return cls(windows, check_count("days", days), links)
 
     @property
     def numbers_per_item(self) -> int:
         """Numbers of a path."""
-        return self.days * int(self.embedding.history.shape[1])
+        return self.days * int(self.windows.embedding.history.shape[1])
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n paths; the first m of n are those of a call for m."""
-        n_windows = -(-self.days // self.embedding.coordinates.window)
+        n_windows = -(-self.days // self.windows.embedding.coordinates.window)
         cumulative = np.cumsum(self.windows.source_probabilities())
         which, noise = rng.spawn(2)
         parts, source = [], None
         uniforms = which.random((n, n_windows, 2)).swapaxes(0, 1)
         for u, stream in zip(uniforms, noise.spawn(n_windows), strict=True):
             source = pick(cumulative, u[:, 0]) if self.links is None or source is None else self.links.draw(source, u)
-            parts.append(self.embedding.around(source, stream))
+            parts.append(self.windows.decoder.around(source, stream))
         return Generated(np.concatenate(parts, axis=1)[:, : self.days], None)
 
     def condition(self, observation: object) -> PathGenerator:
