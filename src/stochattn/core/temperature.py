@@ -151,9 +151,10 @@ def knee(memories: Memories) -> float:
     >>> round(sa.temperature.knee(np.eye(8)), 3)
     2.285
     """
-    bank = _any_beta(memories)
-    if _in_units(bank)[1] != 1:
-        raise ValueError(f"the grid of this rule assumes unit norms; these are {bank.M:g}. Normalize the memories.")
+    bank, unit = _in_units(memories)
+    if unit != 1:
+        norm = bank.M / unit
+        raise ValueError(f"the grid of this rule assumes unit norms; these are {norm:g}. Normalize the memories.")
     attention = ProbeAttention(bank, bank.patterns[:20])
     _spread(attention, bank)
     betas = np.geomspace(0.1, 500, 50)
@@ -171,7 +172,7 @@ def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
     >>> round(sa.temperature.leave_one_out(np.eye(8)), 3)
     4.0
     """
-    bank, unit = _in_units(_any_beta(memories, at_least=2))
+    bank, unit = _in_units(memories, at_least=2)
     gaps = neighbor_distances(bank, max_rows=n_probes(bank.K, MAX_DRAWS))
     if not (gaps > 0).any():
         raise ValueError(f"{_TOO_SIMILAR} every memory has an exact duplicate, so the likelihood has no maximum.")
@@ -198,7 +199,7 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     >>> round(sa.temperature.natural(np.eye(8)), 2)
     3.13
     """
-    bank, unit = _in_units(_any_beta(memories, at_least=2))
+    bank, unit = _in_units(memories, at_least=2)
     large = is_large(bank.patterns)
     target = float(np.median(neighbor_distances(bank, MAX_PROBES if large else n_probes(bank.K, MAX_DRAWS))))
     if target <= 1e-9 * bank.M:
@@ -218,7 +219,7 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
     >>> round(sa.temperature.for_novelty(np.eye(8), 0.1), 1)
     31.5
     """
-    bank, unit = _in_units(_any_beta(memories))
+    bank, unit = _in_units(memories)
     check_positive("novelty", novelty, "0 is exact recall, which no finite beta gives.")
     bank.unit_patterns()  # raises if a memory is zero, and so has no direction
     draws = ProbeDraws(bank, equal_weights)
@@ -248,7 +249,7 @@ def novelty_curve(memories: Memories, *, equal_weights: bool = False) -> Callabl
     >>> novelty(100.0) < novelty(10.0)
     True
     """
-    bank, unit = _in_units(_any_beta(memories))
+    bank, unit = _in_units(memories)
     draws = ProbeDraws(bank, equal_weights)
     return lambda beta: float(draws.novelties(check_beta(beta) / unit / unit).mean())
 
@@ -266,20 +267,16 @@ def random_pattern(d: int) -> float:
 _TOO_SIMILAR = "the memories are too similar:"
 
 
-def _any_beta(memories: Memories, at_least: int = 1) -> MemoryBank:
-    bank = as_bank(memories)
-    if bank.beta is not None:
-        raise ValueError(f"memories must not be conditioned or equalized: these are valid at beta={bank.beta:g} only.")
-    if len(bank.kept) < at_least:
-        raise ValueError("this rule compares at least two memories; got one (n_samples = 1). Pass beta as a number.")
-    return bank.active
-
-
-def _in_units(bank: MemoryBank) -> tuple[MemoryBank, float]:
-    """The bank times a power of two, and that factor, 1 unless norms are so extreme that their powers would be lost.
+def _in_units(memories: Memories, at_least: int = 1) -> tuple[MemoryBank, float]:
+    """The kept memories times a power of two, and that factor, 1 unless norms are so extreme that powers would be lost.
 
     Every rule is equivariant: its beta for c X is its beta for X over c².
     """
+    if (bank := as_bank(memories)).beta is not None:
+        raise ValueError(f"memories must not be conditioned or equalized: these are valid at beta={bank.beta:g} only.")
+    if len(bank.kept) < at_least:
+        raise ValueError("this rule compares at least two memories; got one (n_samples = 1). Pass beta as a number.")
+    bank = bank.active
     if 1 / MAX_NORM <= bank.M <= MAX_NORM or bank.M == 0:
         return bank, 1.0
     unit = math.ldexp(1.0, -math.frexp(bank.M)[1])
@@ -290,7 +287,7 @@ def _in_units(bank: MemoryBank) -> tuple[MemoryBank, float]:
 
 
 def _attention_in_units(memories: Memories, probes: ArrayLike | None) -> tuple[ProbeAttention, MemoryBank, float]:
-    bank, unit = _in_units(_any_beta(memories))
+    bank, unit = _in_units(memories)
     return ProbeAttention(bank, None if probes is None else check_states(probes, bank, "probes") * unit), bank, unit
 
 

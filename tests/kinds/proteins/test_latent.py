@@ -287,13 +287,6 @@ def test_the_description_names_the_identity_and_its_target():
     assert f"{MODEL.parameters.target_identity:.3f}" in summary
 
 
-def test_fewer_than_two_sequences_are_an_error():
-    with pytest.raises(ValueError, match="at least two sequences need a positive weight; got 0 of 40"):
-        latent(CODES, np.zeros(40))
-    with pytest.raises(ValueError, match="at least two sequences"):
-        latent(CODES[:1])
-
-
 @pytest.mark.slow
 @pytest.mark.skipif("STOCHATTN_DATA" not in os.environ, reason="needs real alignments: set STOCHATTN_DATA")
 @pytest.mark.parametrize("name", ["PF00076_seed.sto", "PF00014_seed.sto"])

@@ -25,22 +25,21 @@ from .description import GAPS, ProteinDescription, ProteinHopfieldOptions, Prote
 from .generator.latent import CalibratedLatent
 from .generator.sequences import GAP, WeightedSequences, indicators, nearest_identity, one_hot
 from .reading import join_alignments, parse_alignment, read_alignment, score, share_of_members
-from .sequences import CONSERVED, FastaWriter, StockholmWriter, compare_sequences, sequence_gallery
+from .sequences import CONSERVED, FastaWriter, StockholmWriter, compare_sequences, residue_shares, sequence_gallery
 
 MAX_LETTERS = 5  # of a column of the logo, the most frequent ones
 
 
 def sequence_controls(codec: ProteinCodec) -> tuple[Control, ...]:
     """A logo of the match columns. The height of a column is its information, as a share of the largest possible."""
-    names, codes = codec.letters.symbols, codec.stored[:, codec.match]
+    names = codec.letters.symbols
     most = np.log2(max(len(codec.letters.letters), 2))
     letters, heights = [], []
-    for column in codes.T:
-        counts = np.bincount(column, minlength=GAP + 1)[:GAP] / max(int(np.count_nonzero(column < GAP)), 1)
-        seen = counts[counts > 0]
+    for shares in residue_shares(codec.stored[:, codec.match]):
+        seen = shares[shares > 0]
         heights.append(float(max(1 + (seen * np.log2(seen)).sum() / most, 0.0)) if len(seen) else 0.0)
-        order = np.argsort(-counts, kind="stable")[:MAX_LETTERS]
-        letters.append(tuple((str(names[code]), float(counts[code])) for code in order if counts[code] > 0))
+        order = np.argsort(-shares, kind="stable")[:MAX_LETTERS]
+        letters.append(tuple((str(names[code]), float(shares[code])) for code in order if shares[code] > 0))
     alphabet = (*map(str, codec.letters.letters), "-")
     return (LettersControl("residues", "Residues", codec.places, tuple(letters), tuple(heights), alphabet),)
 

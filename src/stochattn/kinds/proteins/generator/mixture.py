@@ -61,6 +61,7 @@ class SequenceDraws:
     weights: Array  # (M,) of the components
     by_chain: Array  # (M,) probability of the gaps of the chain
     fixed: Array  # (L,) the symbol that a site must have, −1 for free sites
+    log_evidence: float = 0.0  # log P(given)
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """n sequences (n, L), and the stored sequence of each (n,). The first m of n are those of a call for m."""
@@ -269,15 +270,6 @@ MAX_TIES, MIN_EXPLAINING = 10, 3
 """Largest number of ties that are conditioned in part; fewer stored sequences that explain a condition give a note."""
 
 
-class ConditionalPosterior(NamedTuple):
-    """The components given symbols."""
-
-    log_weights: Array  # (M, 2) normalized, with the gaps of the stored sequence and with those of the chain
-    log_evidence: float  # log P(given)
-    gaps: GapDistribution
-    ties: tuple[TieDistribution, ...]
-
-
 def _mean_acceptance(
     mixture: SequenceMixture, fixed: Array, gaps: GapDistribution, ties: tuple[TieDistribution, ...]
 ) -> tuple[Array, Array]:
@@ -333,8 +325,8 @@ class ConditionedSequences:
         return cls(sequences, mixture, np.full(sequences.codes.shape[1], -1))
 
     @cached_property
-    def posterior(self) -> ConditionalPosterior:
-        """The components, given the symbols."""
+    def posterior(self) -> SequenceDraws:
+        """Draws of the components, given the symbols."""
         mixture, fixed = self.mixture, self.conditioned
         ties = tuple(TieDistribution.of(tie, mixture.probabilities, mixture.broken, fixed) for tie in mixture.ties)
         forced = np.where(fixed < 0, -1, fixed == GAP)
@@ -351,18 +343,13 @@ class ConditionedSequences:
         total = float(np.logaddexp.reduce(logs, axis=None))
         if not np.isfinite(total):
             raise ValueError("the conditioned symbols cannot occur together. Condition on fewer of them.")
-        return ConditionalPosterior(logs - total, total, gaps, ties)
-
-    @cached_property
-    def _draws(self) -> SequenceDraws:
-        posterior, weights = self.posterior, np.exp(self.posterior.log_weights)
-        totals = weights.sum(1)
-        by_chain = weights[:, 1] / np.maximum(totals, LEAST)
-        return SequenceDraws(self.mixture, posterior.gaps, posterior.ties, totals, by_chain, self.conditioned)
+        by_kind = np.exp(logs - total)  # (M, 2) with the gaps of the stored sequence and with those of the chain
+        weights = by_kind.sum(1)
+        return SequenceDraws(mixture, gaps, ties, weights, by_kind[:, 1] / np.maximum(weights, LEAST), fixed, total)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
-        codes, source = self._draws.sample(check_count("n", n, at_least=0), rng)
+        codes, source = self.posterior.sample(check_count("n", n, at_least=0), rng)
         return Generated(codes, self.sequences.indices[source])
 
     def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
@@ -384,7 +371,7 @@ class ConditionedSequences:
     def describe(self) -> Description:
         """The condition, with a note if few stored sequences explain it."""
         n, K = int((self.conditioned >= 0).sum()), len(self.sequences.codes)
-        weights = np.bincount(self.mixture.memory, np.exp(self.posterior.log_weights).sum(1), K)
+        weights = np.bincount(self.mixture.memory, self.posterior.weights, K)
         n_explaining = perplexity(np.log(np.maximum(weights, LEAST)))
         few = n > 0 and n_explaining < MIN_EXPLAINING and K >= 2 * MIN_EXPLAINING
         notes = (f"{few_sources(n_explaining, 'sequence')}.",) if few else ()

@@ -105,14 +105,7 @@ class WeightedSequences(NamedTuple):
         return float(1 / np.square(self.weights).sum())
 
 
-class SiteDistributions(NamedTuple):
-    """Frequencies of the symbols at each site, without and with pseudo-counts."""
-
-    frequencies: Array  # (L, 21) f, of the sequences
-    mixed: Array  # (L, 21) pi, positive everywhere
-
-
-def site_distributions(sequences: WeightedSequences) -> SiteDistributions:
+def site_distributions(sequences: WeightedSequences) -> SiteMixture:
     """pi = (1 − share) f + share f S, with S(b | a) how often one sequence has b where another has a, over all sites.
 
     Draws from pi agree with the stored sequences as much as these agree with each other. Frequencies f agree too much,
@@ -130,7 +123,7 @@ def site_distributions(sequences: WeightedSequences) -> SiteDistributions:
     agreement, substituted_agreement = float((f * f).sum()), float((f * substituted).sum())
     share = min((agreement - float(np.trace(pairs))) / max(agreement - substituted_agreement, 1e-12), MAX_SHARE)
     share = max(share, 1 / (1 + sequences.codes.size))  # at least as if one symbol of all sequences were another
-    return SiteDistributions(f, (1 - share) * f + share * substituted)
+    return SiteMixture(f, substituted, np.full(len(f), share))
 
 
 def relative_substitution_rates(sequences: WeightedSequences) -> Array:

@@ -170,9 +170,11 @@ class MarketSigns:
 
         recall: added to the log odds of the sign of the history; at infinity, all signs are kept
         """
+        from scipy.special import expit
+
         flips, past = np.empty(days.shape), np.zeros((N_RETURNS + 1, len(days)))
         for t, day in enumerate(days.T):
-            signs = np.where(uniforms[:, t] < _share(self._log_odds(day, past, recall)), 1.0, -1.0)
+            signs = np.where(uniforms[:, t] < expit(self._log_odds(day, past, recall)), 1.0, -1.0)
             past = _next_past(past, signs * self.sizes[day])
             flips[:, t] = signs * self.signs[day]
         return flips
@@ -217,18 +219,14 @@ def _mean_of_earlier(values: Array, half_life: float, start: float) -> Array:
 
 def _regression(terms: Array, is_rise: Array) -> tuple[Array, Array]:
     """Coefficients (p,) of a logistic regression on terms (n, p), penalised by squares; and the curvature."""
+    from scipy.special import expit
+
     coefficients, penalty = np.zeros(terms.shape[1]), PENALTY * np.eye(terms.shape[1])
     for _ in range(MAX_STEPS):
-        shares = _share(terms @ coefficients)
+        shares = np.asarray(expit(terms @ coefficients))
         curvature = (terms * (shares * (1 - shares))[:, None]).T @ terms + penalty
         step = np.linalg.solve(curvature, terms.T @ (is_rise - shares) - penalty @ coefficients)
         coefficients += step
         if np.abs(step).max() < TOLERANCE:
             break
     return coefficients, curvature
-
-
-def _share(log_odds: Array) -> Array:
-    from scipy.special import expit
-
-    return np.asarray(expit(log_odds))
