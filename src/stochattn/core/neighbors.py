@@ -108,10 +108,7 @@ def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: Numpy
     >>> sa.neighbors.nearest_rows([[0.0], [1.0], [5.0]])
     array([1, 0, 1])
     """
-    queries, stored, query_indices = _queries(rows, others, chosen)
-    nearest = partial(_nearest, stored, 0, at_once=True)
-    parts = [nearest(queries[part], query_indices=query_indices[part]).memory for part in _parts(queries, stored)]
-    return np.concatenate(parts)
+    return _search(rows, others, chosen)[0]
 
 
 def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
@@ -121,10 +118,7 @@ def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: 
     >>> sa.neighbors.nearest_distances([[0.0], [1.0], [5.0]])
     array([1., 1., 4.])
     """
-    nearest = nearest_rows(rows, others, chosen)
-    queries, stored, _ = _queries(rows, others, chosen)
-    parts = _parts(queries, stored)
-    return np.concatenate([np.linalg.norm(queries[part] - stored[nearest[part]], axis=1) for part in parts])
+    return _search(rows, others, chosen)[1]
 
 
 def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
@@ -180,22 +174,21 @@ def as_rows(x: ArrayLike, name: str) -> NumpyArray:
     return rows
 
 
-def _queries(
-    rows: ArrayLike, others: ArrayLike | None, chosen: NumpyArray | None
-) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
-    """The rows to search for, the rows to search among, and the index of each query among these, or -1."""
+def _search(rows: ArrayLike, others: ArrayLike | None, chosen: NumpyArray | None) -> tuple[NumpyArray, NumpyArray]:
+    """Index of the nearest row of `others`, or of the other rows, and the distance to it: (n,), (n,)."""
     points = as_rows(rows, "rows")
-    queries, indices = (points, np.arange(len(points))) if chosen is None else (points[chosen], chosen)
-    if others is None:
-        return queries, points, indices
-    stored = as_rows(others, "others")
+    queries, query_indices = (points, np.arange(len(points))) if chosen is None else (points[chosen], chosen)
+    stored = points if others is None else as_rows(others, "others")
     if points.shape[1] != stored.shape[1]:
         raise ValueError(f"others must have {points.shape[1]} columns, as rows has; got {stored.shape[1]}.")
-    return queries, stored, np.full(len(indices), -1)
-
-
-def _parts(queries: NumpyArray, stored: NumpyArray) -> list[slice]:
-    return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))
+    if others is not None:
+        query_indices = np.full(len(queries), -1)  # no query is a row of `others`
+    nearest, distances = [], []
+    for part in slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1)):
+        k = _nearest(stored, 0, queries[part], query_indices=query_indices[part], at_once=True).memory
+        nearest.append(k)
+        distances.append(np.linalg.norm(queries[part] - stored[k], axis=1))
+    return np.concatenate(nearest), np.concatenate(distances)
 
 
 def _nearest(

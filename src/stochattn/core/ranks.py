@@ -41,7 +41,9 @@ class Shard:
         read = None if values is None else _matrix(values, "values").to(rows)
         if read is not None and len(read) != K:
             raise ValueError(f"values must have one row for each of the {K} rows of a shard; got {len(read)}.")
-        return cls(rows, logs, read, _norms(rows))
+        # All squares at once would be as large as the rows.
+        norms = [norms_squared(rows[block]) for block in blocks(*rows.shape)]
+        return cls(rows, logs, read, torch.cat(norms) if norms else rows.new_zeros(0))
 
     @cached_property
     def kept(self) -> NumpyArray:
@@ -212,11 +214,6 @@ def _matrix(x: ArrayLike, name: str) -> Tensor:
         rule = f"{name} must be a matrix with one row per memory, (K, d)"
         raise ValueError(f"{rule}; got shape {tuple(rows.shape)}. A shard without rows has the shape (0, d).")
     return rows.detach() if is_torch(rows) else torch.tensor(rows)
-
-
-def _norms(rows: Tensor) -> Tensor:
-    parts = [norms_squared(rows[block]) for block in blocks(*rows.shape)]  # all squares would be as large as the rows
-    return torch.cat(parts) if parts else rows.new_zeros(0)
 
 
 def _largest(norms: Tensor) -> float:

@@ -103,7 +103,7 @@ class ScenarioWriter:
         self._has_header = False  # whether this writer wrote the names of the columns
 
     def write(self, batch: Batch) -> None:
-        values, output = convert_values(self._codec, batch.items), self._codec.output
+        values, output = self._codec.to_file(batch.items), self._codec.output
         n, days, N = values.shape
         frame = pd.DataFrame(values.reshape(n * days, N), columns=list(self._codec.tickers))
         if days > 1:
@@ -137,7 +137,7 @@ class ScenarioArrayWriter:
         self._shape: tuple[int, ...] = ()
 
     def write(self, batch: Batch) -> None:
-        values = np.ascontiguousarray(convert_values(self._codec, batch.items))
+        values = np.ascontiguousarray(self._codec.to_file(batch.items))
         self._n, self._shape = self._n + len(values), values.shape[1:]
         self._blocks.write(values.data)
 
@@ -146,12 +146,6 @@ class ScenarioArrayWriter:
             write_npy_header(self._stream, np.dtype(np.float64), (self._n, *self._shape))
             self._blocks.seek(0)
             shutil.copyfileobj(self._blocks, self._stream)
-
-
-def convert_values(codec: ReturnsCodec, items: ArrayLike) -> Array:
-    """The values of scenarios (n, days, N) in files: log-returns, or prices that follow the last prices."""
-    returns = codec.encode(items)
-    return returns if codec.output == "returns" else codec.last_prices * np.exp(np.cumsum(returns, axis=1))
 
 
 def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
@@ -218,6 +212,12 @@ def _read_table(codec: ReturnsCodec, path: Path) -> Array:
     return numbers[tickers].to_numpy(dtype=np.float64).reshape(-1, days, len(tickers))
 
 
+def compare(codec: ReturnsCodec, items: Array) -> Comparison:
+    """Scenarios (n, days, N) against the history, and the paths of their market against stored windows."""
+    comparison = compare_returns(items, codec.history, codec.tickers)
+    return comparison._replace(measures=(*comparison.measures, *market_similarities(items, codec)))
+
+
 def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) -> Comparison:
     """Scenarios (n, days, N) against a history of log-returns (T, N)."""
     items = np.asarray(items, dtype=np.float64)
@@ -244,13 +244,13 @@ def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) 
     return Comparison(tuple(measures), tuple(parts))
 
 
-def market_similarities(items: Array, codec: ReturnsCodec, apart: Array) -> Iterator[Measure]:
+def market_similarities(items: Array, codec: ReturnsCodec) -> Iterator[Measure]:
     """Median largest correlation of the market of scenarios (n, days, N) with that of stored windows.
 
-    The ideal is that of the stored windows `apart` (m,) with windows that share no day with them. The market is the
+    The ideal is that of stored windows, disjoint ones, with windows that share no day with them. The market is the
     mean of all tickers, or their first principal component, in which the noise of tickers cancels.
     """
-    windows, length = codec.blocks.days, codec.window
+    windows, length, apart = codec.blocks.days, codec.window, codec.choose_disjoint(np.arange(codec.K))
     if length < MIN_MARKET_DAYS or items.shape[1] < length or len(apart) < 2:
         return
     _, _, components = np.linalg.svd(codec.history - codec.history.mean(0), full_matrices=False)
