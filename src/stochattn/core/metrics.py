@@ -69,9 +69,12 @@ def max_cosine(xi: ArrayLike, bank: MemoryBank) -> Array:
     rows, xp = samples.reshape(-1, bank.d), namespace(samples)
     if attends_in_blocks(bank):
         lengths = xp.where(bank.log_r > -math.inf, bank.lengths(), math.inf)
-        best = pass_over(bank.patterns, _max_projection_in_blocks, xp.maximum, rows, lengths)
+        best = pass_over(bank.patterns, _max_projection, xp.maximum, rows, lengths)
     else:
-        best = _max_projection(rows, bank)
+        bank.lengths()  # names a zero row by its index in the whole bank
+        memories = bank.active.unit_patterns()
+        parts = slices(len(rows), max(BLOCK_ENTRIES // len(bank.kept), 1)) or [slice(0, 0)]
+        best = arrays.concatenate([xp.amax(rows[part] @ memories.T, axis=-1) for part in parts])
     return best.reshape(samples.shape[:-1]) / zeros_to_ones(norms_squared(samples) ** 0.5)
 
 
@@ -216,16 +219,8 @@ def summarize(samples: ArrayLike, bank: MemoryBank, beta: float) -> Summary:
     return Summary(novelty, spread, energy, cosine, below)
 
 
-def _max_projection(rows: Array, bank: MemoryBank) -> Array:
-    """max_k ⟨x, m_k⟩/‖m_k‖ over the kept memories, for blocks of rows: (n, d) -> (n,)."""
-    bank.lengths()  # names a zero row by its index in the whole bank
-    memories = bank.active.unit_patterns()
-    parts = slices(len(rows), max(BLOCK_ENTRIES // len(bank.kept), 1)) or [slice(0, 0)]
-    return arrays.concatenate([namespace(rows).amax(rows[part] @ memories.T, axis=-1) for part in parts])
-
-
-def _max_projection_in_blocks(patterns: Array, start: int, rows: Array, lengths: Array) -> Array:
-    """`_max_projection` for blocks of memories too, without an array of all unit vectors: (n, d) -> (n,)."""
+def _max_projection(patterns: Array, start: int, rows: Array, lengths: Array) -> Array:
+    """max_k ⟨x, m_k⟩/‖m_k‖ over the kept memories, without an array of all unit vectors: (n, d), (K,) -> (n,)."""
     xp, parts = namespace(rows), []
     for part in row_blocks(rows, len(patterns)):
         best = arrays.full((len(rows[part]),), -math.inf, rows)

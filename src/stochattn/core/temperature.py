@@ -421,7 +421,10 @@ class ProbeDraws:
         for part in self.parts:
             k, overlaps = chosen[part], self._overlaps(part)
             noise = overlaps[np.arange(len(k)), k]
-            yield self._between(k) + s * overlaps, [self.norms[k], 2 * s * noise, s**2 * self.squares[part]]
+            # With equal weights, the draws have the same memories at every beta.
+            if self.k is None or not np.array_equal(self.k, k):
+                self.k, self.between = k, self.patterns[k] @ self.patterns.T
+            yield self.between + s * overlaps, [self.norms[k], 2 * s * noise, s**2 * self.squares[part]]
 
     def _overlaps(self, part: slice) -> NumpyArray:
         return self._all_overlaps if len(self.parts) == 1 else self.eps[part] @ self.patterns.T
@@ -429,12 +432,6 @@ class ProbeDraws:
     @cached_property
     def _all_overlaps(self) -> NumpyArray:
         return np.asarray(self.eps @ self.patterns.T)  # (S, K)
-
-    def _between(self, k: NumpyArray) -> NumpyArray:
-        # With equal weights, the draws have the same memories at every beta.
-        if self.k is None or not np.array_equal(self.k, k):
-            self.k, self.between = k, self.patterns[k] @ self.patterns.T
-        return self.between
 
 
 def _pick(uniforms: Array, beta: float, log_r: Array, norms: Array, equal_weights: bool) -> NumpyArray:

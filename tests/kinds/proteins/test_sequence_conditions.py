@@ -59,7 +59,7 @@ LAWS = {
 
 
 def conditioned(model, given):
-    return ConditionedSequences.of(WeightedSequences.of(STORED), model).condition(given)
+    return ConditionedSequences(WeightedSequences.of(STORED), model, np.full(L, -1)).condition(given)
 
 
 def meets(codes, given):

@@ -275,7 +275,7 @@ def kolmogorov_smirnov(days: Array, history: Array) -> tuple[Array, Array]:
     """Statistic and p-value for each ticker, (N,), (N,), from at most as many new days as historical ones."""
     from scipy.stats import ks_2samp
 
-    chosen = days[np.linspace(0, len(days) - 1, min(len(days), len(history))).round().astype(int)]
+    chosen = days[spaced_indices(len(days), len(history))]
     tests = [ks_2samp(new, old, method="asymp") for new, old in zip(chosen.T, history.T, strict=True)]
     return np.array([test.statistic for test in tests]), np.array([test.pvalue for test in tests])
 

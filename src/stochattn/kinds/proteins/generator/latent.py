@@ -167,7 +167,8 @@ class CalibratedLatent:
 
     def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
         """The exact distribution of draws given {site: code}."""
-        return ConditionedSequences.of(self.sequences, self.parameters.mixture).condition(observation)
+        free = np.full(self.sequences.codes.shape[1], -1)
+        return ConditionedSequences(self.sequences, self.parameters.mixture, free).condition(observation)
 
     def log_density(self, codes: ArrayLike) -> Array:
         """The exact natural log p of sequences: (n, L) -> (n,)."""

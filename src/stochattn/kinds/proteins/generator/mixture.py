@@ -319,11 +319,6 @@ class ConditionedSequences:
     mixture: SequenceMixture
     conditioned: Array  # (L,) the symbol that a site must have, −1 for free sites
 
-    @classmethod
-    def of(cls, sequences: WeightedSequences, mixture: SequenceMixture) -> ConditionedSequences:
-        """The mixture before any condition."""
-        return cls(sequences, mixture, np.full(sequences.codes.shape[1], -1))
-
     @cached_property
     def posterior(self) -> SequenceDraws:
         """Draws of the components, given the symbols."""
