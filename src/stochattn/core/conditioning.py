@@ -25,7 +25,7 @@ def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
     >>> subset(MemoryBank([[1.0], [2.0], [3.0]]), [0, 2]).kept
     array([0, 2])
     """
-    mask = selection_mask(selection, require_bank(bank).K, "selection", "memories")
+    mask = selection_mask(selection, require_bank(bank).K, "memories")
     return bank.with_log_r(np.where(mask, to_numpy(bank.log_r), -np.inf), bank.beta, "selection")
 
 
@@ -47,7 +47,7 @@ def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -
             raise ValueError(f"{rule}. To weight some memories alike, pass weight(bank, ratio, selection=indices).")
     else:
         ratio = check_positive("r", r, "It multiplies the weight of the selection.")
-        ratios = np.where(selection_mask(selection, bank.K, "selection", "memories"), ratio, 1.0)
+        ratios = np.where(selection_mask(selection, bank.K, "memories"), ratio, 1.0)
     if (ratios < 0).any():
         raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to leave a memory out.")
     with np.errstate(divide="ignore"):
@@ -169,13 +169,13 @@ def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
     return ConditionedCoordinates.of(values, samples.shape[-1] + len(values)).fill(samples)
 
 
-def selection_mask(selection: ArrayLike, n: int, name: str, of: str) -> Array:
+def selection_mask(selection: ArrayLike, n: int, of: str) -> Array:
     """A selection among n items, by n booleans or by indices, as booleans: (n,)."""
     array = to_numpy(selection)
     if array.dtype == np.bool_ and array.shape != (n,):
-        raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
+        raise ValueError(f"selection must have {n} booleans, one each; got shape {array.shape}.")
     takes = "booleans, or integers"
-    indices = np.flatnonzero(array) if array.dtype == np.bool_ else check_indices(array, n, name, of, takes)
+    indices = np.flatnonzero(array) if array.dtype == np.bool_ else check_indices(array, n, "selection", of, takes)
     if not len(indices):
-        raise ValueError(f"{name} selects none of the {n} {of}. Select some.")
+        raise ValueError(f"selection selects none of the {n} {of}. Select some.")
     return np.isin(np.arange(n), indices)
