@@ -103,6 +103,7 @@ class CalibratedLatent:
     ) -> LatentCalibration:
         """The gain at which draws x (n, q L) around memories k (n,) have the target identity with stored sequences.
 
+        e: substitution rates (K, L); mixed: the site distributions (L, q) of draws.
         Identity grows with the gain. All gains use the same uniforms, so that chance does not affect the comparison.
         """
         n, L = len(k), len(mixed)
