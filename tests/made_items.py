@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from stochattn.kinds.proteins.sequences import GAP, LETTERS
+from stochattn.kinds.proteins.generator.sequences import GAP
+from stochattn.kinds.proteins.reading import LETTERS
 
 
 def family(K=30, L=24, seed=0):

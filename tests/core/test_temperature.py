@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from banks import BANKS, make_bank, to_library
 from closed_form import Mixture
 from stochattn import MemoryBank, StochasticAttention, conditioning, energy, metrics, neighbors, temperature
-from stochattn.core import temperature_rules as probes
+from stochattn.core import temperature as probes
 from stochattn.samplers import draw
 
 

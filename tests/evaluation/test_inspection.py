@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 import stochattn as sa
 from report import made
 from stochattn import MemoryBank, temperature
-from stochattn.core import temperature_rules as probes
+from stochattn.core import temperature as probes
 from stochattn.core.metrics import cosine_novelty
 from stochattn.core.neighbors import have_duplicates
 from stochattn.evaluation import inspection

@@ -39,15 +39,15 @@ FAULTS = [
     Fault(
         "β missing from the logits (energy)",
         "core/energy.py",
-        "return beta * _overlaps(xi, bank)",
-        "return 1.0 * _overlaps(xi, bank)",
+        "return beta * inner_products(xi, bank.patterns)",
+        "return 1.0 * inner_products(xi, bank.patterns)",
         "core/test_energy.py",
     ),
     Fault(
         "subset of the patterns but not of the weights",
         "core/conditioning.py",
-        "    log_r[~mask] = -np.inf",
-        "    bank = MemoryBank(bank.patterns * like(mask[:, None] * 1.0, bank.patterns), bank.log_r, bank.values)",
+        "    return bank.with_log_r(np.where(mask, to_numpy(bank.log_r), -np.inf), bank.beta, \"selection\")",
+        "    return MemoryBank(bank.patterns * like(mask[:, None] * 1.0, bank.patterns), bank.log_r, bank.values)",
     ),
     Fault(
         "exp(β‖m‖²/2) left out of the weights",
@@ -147,7 +147,7 @@ FAULTS = [
         "samplers/test_run.py",
     ),
     Fault(
-        "conditioning without β", "core/conditioning.py", "bank.log_r + bank.check_beta(beta) * overlaps", "bank.log_r + overlaps", "core/test_conditioning.py"
+        "conditioning without β", "core/conditioning.py", "bank.check_beta(beta) * inner_products", "inner_products", "core/test_conditioning.py"
     ),
     Fault("MALA not evaluated anew when β moves on", "samplers/mala.py", "if beta != state.beta:  # the schedule moved on, or", "if False:  # the schedule moved on, or"),
     Fault("acceptance counted twice over", "samplers/loop.py", "self.n_rejected += n_rejected", "self.n_rejected += 2 * n_rejected"),
@@ -180,7 +180,7 @@ FAULTS = [
     Fault("arrays of objects are read on", "_backend/array_files.py", "if header.dtype.hasobject:", "if False:", "backend/test_array_files.py"),
     Fault("files written in place", "samplers/draws.py", 'with atomic_file(place, check) as unfinished, unfinished.open("xb") as file:', 'with place.open("wb") as file:', "samplers/test_run.py"),
     Fault("float32's own rank", "storage/blockwise.py", "return to_numpy(rows).astype(np.float64)", "return to_numpy(rows)", "core/test_memory.py"),
-    Fault("β chosen for the law without equal weights", "core/temperature_rules.py", "return self.log_r if self.equal_weights else self.log_r + beta", "return self.log_r + beta", "test_sklearn.py"),
+    Fault("β chosen for the law without equal weights", "core/temperature.py", "return self.log_r if self.equal_weights else self.log_r + beta", "return self.log_r + beta", "test_sklearn.py"),
     Fault("paper: tolerance of five errors", "paper/results.py", "LIMIT = 3.0", "LIMIT = 5.0", "reproduction/test_results.py"),
     Fault("paper: the band is passed over", "paper/results.py", "if self.published.band is not None:", "if False:", "reproduction/test_results.py"),
     Fault("paper: the mean's error taken for one run's", "paper/results.py", "if self.spread is None else self.spread", "", "reproduction/test_results.py"),

@@ -18,7 +18,7 @@ import stochattn as sa
 from stochattn import MemoryBank, conditioning, neighbors, temperature
 from stochattn import energy as E
 from stochattn._backend.zarr_files import ZarrRows, create_zarr, read_zarr
-from stochattn.core import temperature_rules as probes
+from stochattn.core import temperature as probes
 from stochattn.samplers import draw
 from stochattn.storage import blockwise, mapped
 from stochattn.storage import dask as dask_rows

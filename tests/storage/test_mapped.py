@@ -10,9 +10,9 @@ import pytest
 import stochattn as sa
 from stochattn import MemoryBank, bounds, conditioning, metrics, neighbors, temperature
 from stochattn import energy as E
-from stochattn.core import temperature_rules as likelihood
-from stochattn.core import temperature_rules as probes
-from stochattn.core.temperature_rules import LeaveOneOut
+from stochattn.core import temperature as likelihood
+from stochattn.core import temperature as probes
+from stochattn.core.temperature import LeaveOneOut
 from stochattn.samplers import draw
 from stochattn.samplers.base import ChainAttention
 from stochattn.storage import blockwise, mapped
@@ -123,7 +123,7 @@ OF_A_BANK = {
     ),
 }
 NOT_OF_A_BANK = {
-    E: {"attends_in_blocks"},
+    E: {"attends_in_blocks", "inner_products"},
     metrics: {"diversity", "frechet_diagonal", "cosine_novelty", "over_chains"},
     neighbors: {
         "nearest_index",

@@ -12,8 +12,8 @@ import numpy as np
 
 from .._backend.arrays import Array, ArrayLike, as_floats, empty, like, to_numpy
 from .._backend.checks import check_indices, check_positive
-from ..storage.blockwise import blocks, pass_over
-from ..storage.mapped import MappedRows, as_mapped_rows, is_mapped
+from ..storage.mapped import as_mapped_rows, is_mapped
+from .energy import inner_products
 from .memory import MemoryBank, require_bank
 
 __all__ = ["ConditionedCoordinates", "condition", "equalize", "fill", "subset", "weight"]
@@ -25,10 +25,8 @@ def subset(bank: MemoryBank, selection: ArrayLike) -> MemoryBank:
     >>> subset(MemoryBank([[1.0], [2.0], [3.0]]), [0, 2]).kept
     array([0, 2])
     """
-    mask = selection_mask(selection, require_bank(bank).K, "selection", "memories")
-    log_r = to_numpy(bank.log_r).copy()
-    log_r[~mask] = -np.inf
-    return bank.with_log_r(log_r, bank.beta, "selection")
+    mask = selection_mask(selection, require_bank(bank).K, "memories")
+    return bank.with_log_r(np.where(mask, to_numpy(bank.log_r), -np.inf), bank.beta, "selection")
 
 
 def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -> MemoryBank:
@@ -49,7 +47,7 @@ def weight(bank: MemoryBank, r: ArrayLike, selection: ArrayLike | None = None) -
             raise ValueError(f"{rule}. To weight some memories alike, pass weight(bank, ratio, selection=indices).")
     else:
         ratio = check_positive("r", r, "It multiplies the weight of the selection.")
-        ratios = np.where(selection_mask(selection, bank.K, "selection", "memories"), ratio, 1.0)
+        ratios = np.where(selection_mask(selection, bank.K, "memories"), ratio, 1.0)
     if (ratios < 0).any():
         raise ValueError(f"r must not be negative; got {ratios.min():g}. Use 0 to leave a memory out.")
     with np.errstate(divide="ignore"):
@@ -129,11 +127,9 @@ class ConditionedCoordinates:
         repeated = np.intersect1d(new.indices, self.indices)
         if len(repeated):
             raise ValueError(f"values must name free coordinates; coordinate {repeated[0]} is conditioned already.")
-        among_free = np.searchsorted(self.free, new.indices)
+        among_free = np.searchsorted(self.free, new.indices).tolist()
         union = {int(i): float(v) for part in (self, new) for i, v in zip(part.indices, part.values, strict=True)}
-        return ConditionedCoordinates.of(union, self.d), dict(
-            zip(among_free.tolist(), new.values.tolist(), strict=True)
-        )
+        return ConditionedCoordinates.of(union, self.d), dict(zip(among_free, new.values.tolist(), strict=True))
 
 
 def condition(bank: MemoryBank, values: Mapping[int, float], beta: float) -> MemoryBank:
@@ -150,24 +146,14 @@ def condition(bank: MemoryBank, values: Mapping[int, float], beta: float) -> Mem
         raise ValueError(f"values must leave at least one of the d={bank.d} coordinates free; they leave none.")
     on, off = (like(indices, bank.patterns, keep_dtype=True) for indices in (conditioned.indices, conditioned.free))
     numbers = like(conditioned.values, bank.patterns)
-    free: Array | MappedRows
-    if is_mapped(bank.patterns):
-        columns, free = (as_mapped_rows(bank.patterns).select_columns(indices) for indices in (on, off))
-        overlaps = pass_over(columns, _products, _join, numbers)
-    else:
-        overlaps, free = bank.patterns[:, on] @ numbers, bank.patterns[:, off]
-    log_r = bank.log_r + bank.check_beta(beta) * overlaps
+    columns, free = (
+        as_mapped_rows(bank.patterns).select_columns(indices) if is_mapped(bank.patterns) else bank.patterns[:, indices]
+        for indices in (on, off)
+    )
+    log_r = bank.log_r + bank.check_beta(beta) * inner_products(numbers, columns)
     # A common factor does not change the mixture; without it log r stays small.
     top = log_r[like(bank.kept, bank.patterns, keep_dtype=True)].max()
     return MemoryBank(free, log_r - top, bank.values, float(beta))
-
-
-def _products(columns: MappedRows, start: int, numbers: Array) -> Array:
-    return np.concatenate([columns[block] @ numbers for block in blocks(*columns.shape)])
-
-
-def _join(first: Array, second: Array) -> Array:
-    return np.concatenate((first, second))
 
 
 def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
@@ -183,13 +169,13 @@ def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
     return ConditionedCoordinates.of(values, samples.shape[-1] + len(values)).fill(samples)
 
 
-def selection_mask(selection: ArrayLike, n: int, name: str, of: str) -> Array:
+def selection_mask(selection: ArrayLike, n: int, of: str) -> Array:
     """A selection among n items, by n booleans or by indices, as booleans: (n,)."""
     array = to_numpy(selection)
     if array.dtype == np.bool_ and array.shape != (n,):
-        raise ValueError(f"{name} must have {n} booleans, one each; got shape {array.shape}.")
+        raise ValueError(f"selection must have {n} booleans, one each; got shape {array.shape}.")
     takes = "booleans, or integers"
-    indices = np.flatnonzero(array) if array.dtype == np.bool_ else check_indices(array, n, name, of, takes)
+    indices = np.flatnonzero(array) if array.dtype == np.bool_ else check_indices(array, n, "selection", of, takes)
     if not len(indices):
-        raise ValueError(f"{name} selects none of the {n} {of}. Select some.")
+        raise ValueError(f"selection selects none of the {n} {of}. Select some.")
     return np.isin(np.arange(n), indices)

@@ -63,7 +63,7 @@ def weights(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     if beta != math.inf:
         return softmax_and_logsumexp(_logits(rows, bank, bank.check_beta(beta)))[0]
     xp = namespace(rows)
-    overlaps = xp.where(bank.log_r > -math.inf, _overlaps(rows, bank), -math.inf)
+    overlaps = xp.where(bank.log_r > -math.inf, inner_products(rows, bank.patterns), -math.inf)
     best = (overlaps == xp.amax(overlaps, axis=-1, keepdims=True)) * xp.ones_like(overlaps)
     return best / best.sum(-1, keepdims=True)
 
@@ -209,17 +209,15 @@ def _in_blocks(xi: Array, bank: MemoryBank, beta: float, values: Array | None = 
 
 def _logits(xi: Array, bank: MemoryBank, beta: float) -> Array:
     with full_precision(xi):
-        return beta * _overlaps(xi, bank) + bank.log_r
+        return beta * inner_products(xi, bank.patterns) + bank.log_r
 
 
-def _overlaps(xi: Array, bank: MemoryBank) -> Array:
-    """⟨xi, m_k⟩ for every memory, block by block unless they are in memory; (..., d) -> (..., K)."""
-    if not is_mapped(bank.patterns):
-        return xi @ bank.patterns.T
-    return pass_over(bank.patterns, _overlaps_with, _join, xi)
+def inner_products(xi: Array, patterns: Array) -> Array:
+    """⟨xi, m_k⟩ for every memory, block by block unless they are in memory; (..., d), (K, d) -> (..., K)."""
+    return pass_over(patterns, _inner_products, _join, xi) if is_mapped(patterns) else xi @ patterns.T
 
 
-def _overlaps_with(patterns: Array, start: int, xi: Array) -> Array:
+def _inner_products(patterns: Array, start: int, xi: Array) -> Array:
     return concatenate([xi @ patterns[block].T for block in blocks(*patterns.shape)], -1)
 
 

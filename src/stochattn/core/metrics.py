@@ -66,8 +66,15 @@ def max_cosine(xi: ArrayLike, bank: MemoryBank) -> Array:
     array([1.    , 0.7071])
     """
     samples = check_states(xi, bank)
-    rows = samples.reshape(-1, bank.d)
-    best = _max_projection_in_blocks(rows, bank) if attends_in_blocks(bank) else _max_projection(rows, bank)
+    rows, xp = samples.reshape(-1, bank.d), namespace(samples)
+    if attends_in_blocks(bank):
+        lengths = xp.where(bank.log_r > -math.inf, bank.lengths(), math.inf)
+        best = pass_over(bank.patterns, _max_projection, xp.maximum, rows, lengths)
+    else:
+        bank.lengths()  # names a zero row by its index in the whole bank
+        memories = bank.active.unit_patterns()
+        parts = slices(len(rows), max(BLOCK_ENTRIES // len(bank.kept), 1)) or [slice(0, 0)]
+        best = arrays.concatenate([xp.amax(rows[part] @ memories.T, axis=-1) for part in parts])
     return best.reshape(samples.shape[:-1]) / zeros_to_ones(norms_squared(samples) ** 0.5)
 
 
@@ -212,22 +219,8 @@ def summarize(samples: ArrayLike, bank: MemoryBank, beta: float) -> Summary:
     return Summary(novelty, spread, energy, cosine, below)
 
 
-def _max_projection(rows: Array, bank: MemoryBank) -> Array:
-    """max_k ⟨x, m_k⟩/‖m_k‖ over the kept memories, for blocks of rows: (n, d) -> (n,)."""
-    bank.lengths()  # names a zero row by its index in the whole bank
-    memories = bank.active.unit_patterns()
-    parts = slices(len(rows), max(BLOCK_ENTRIES // len(bank.kept), 1)) or [slice(0, 0)]
-    return arrays.concatenate([namespace(rows).amax(rows[part] @ memories.T, axis=-1) for part in parts])
-
-
-def _max_projection_in_blocks(rows: Array, bank: MemoryBank) -> Array:
-    """`_max_projection` for blocks of memories too, without an array of all unit vectors: (n, d) -> (n,)."""
-    xp = namespace(rows)
-    lengths = xp.where(bank.log_r > -math.inf, bank.lengths(), math.inf)
-    return pass_over(bank.patterns, _max_projection_to, xp.maximum, rows, lengths)
-
-
-def _max_projection_to(patterns: Array, start: int, rows: Array, lengths: Array) -> Array:
+def _max_projection(patterns: Array, start: int, rows: Array, lengths: Array) -> Array:
+    """max_k ⟨x, m_k⟩/‖m_k‖ over the kept memories, without an array of all unit vectors: (n, d), (K,) -> (n,)."""
     xp, parts = namespace(rows), []
     for part in row_blocks(rows, len(patterns)):
         best = arrays.full((len(rows[part]),), -math.inf, rows)

@@ -1,4 +1,4 @@
-"""Gaussian mixtures with one kernel per memory, and their exact samples, densities and conditional distributions.
+"""Gaussian mixtures with one kernel per memory, and their exact samples and conditional distributions.
 
 p_beta is one of them, with isotropic kernels of variance 1/beta. An embedding that restores the lengths of the memories
 makes another, whose kernel k is scaled as memory k is.
@@ -35,10 +35,6 @@ class Mixture:
         scaling = np.broadcast_to(scaling, (bank.K, scaling.shape[-1]))
         return cls(patterns * scaling, np.abs(scaling) / math.sqrt(beta), log_weights)
 
-    @property
-    def _is_isotropic(self) -> bool:
-        return bool(self.scales.shape[1] == 1)
-
     def condition(self, A: ArrayLike, y: ArrayLike) -> Mixture:
         """The exact distribution of x given A x = y: kernels that explain y weigh more, and all draws satisfy A x = y.
 
@@ -48,7 +44,7 @@ class Mixture:
             raise ValueError("this mixture is already conditioned. Pass all observations at once.")
         rows, values = equations(A, y)
         gap = values - self.means @ rows.T  # (K, r)
-        if self._is_isotropic:
+        if self.scales.shape[1] == 1:
             fit, log_det = np.square(gap / self.scales).sum(1), 2 * len(rows) * np.log(self.scales[:, 0])
         else:
             spread = self._spread(rows)
@@ -79,23 +75,13 @@ class Mixture:
             # A draw, projected onto the observation by its kernel's covariance, is a draw given the observation.
             rows, values = observed
             gap = values - x @ rows.T
-            if self._is_isotropic:
+            if self.scales.shape[1] == 1:
                 x += gap @ rows
             else:
                 spread = self._spread(rows)
                 for j in np.unique(k):  # one small matrix per memory: no (n, r, r) array
                     x[k == j] += self.scales[j] ** 2 * (np.linalg.solve(spread[j], gap[k == j].T).T @ rows)
         return x
-
-    def log_density(self, x: ArrayLike) -> NumpyArray:
-        """Log density at each row of x, for a mixture without an observation; (n, d) -> (n,)."""
-        if self.observed is not None:
-            raise ValueError("a conditioned mixture lies on a subspace and has no density over all coordinates.")
-        points = np.atleast_2d(np.asarray(x, dtype=np.float64))
-        scales = np.broadcast_to(self.scales, self.means.shape)
-        volume = np.log(scales).sum(1) + self.means.shape[1] / 2 * math.log(2 * math.pi)
-        kernels = [-(((row - self.means) / scales) ** 2).sum(1) / 2 - volume for row in points]
-        return np.asarray(np.logaddexp.reduce(np.array(kernels) + self.log_weights, axis=1))
 
     def _spread(self, rows: NumpyArray) -> NumpyArray:
         """Covariance of the observed combinations under each kernel: (K, r, r)."""

@@ -96,7 +96,7 @@ def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyAr
     distances = []  # of a bank that is read and converted block by block
     for part in slices(len(chosen), MAX_ROWS):
         rows = rows_in_float64(patterns, chosen[part])
-        nearest = pass_over(patterns, partial(_nearest_in_blocks, query_indices=chosen[part]), _closer, rows).memory
+        nearest = pass_over(patterns, partial(_nearest, query_indices=chosen[part]), _closer, rows).memory
         distances.append(np.linalg.norm(rows - rows_in_float64(patterns, nearest), axis=1))
     return np.concatenate(distances)
 
@@ -108,10 +108,7 @@ def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: Numpy
     >>> sa.neighbors.nearest_rows([[0.0], [1.0], [5.0]])
     array([1, 0, 1])
     """
-    queries, stored, query_indices = _queries(rows, others, chosen)
-    all_rows = [slice(0, len(stored))]
-    parts = [_nearest(queries[part], stored, query_indices[part], all_rows).memory for part in _parts(queries, stored)]
-    return np.concatenate(parts)
+    return _search(rows, others, chosen)[0]
 
 
 def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
@@ -121,10 +118,7 @@ def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: 
     >>> sa.neighbors.nearest_distances([[0.0], [1.0], [5.0]])
     array([1., 1., 4.])
     """
-    nearest = nearest_rows(rows, others, chosen)
-    queries, stored, _ = _queries(rows, others, chosen)
-    parts = _parts(queries, stored)
-    return np.concatenate([np.linalg.norm(queries[part] - stored[nearest[part]], axis=1) for part in parts])
+    return _search(rows, others, chosen)[1]
 
 
 def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
@@ -180,33 +174,30 @@ def as_rows(x: ArrayLike, name: str) -> NumpyArray:
     return rows
 
 
-def _queries(
-    rows: ArrayLike, others: ArrayLike | None, chosen: NumpyArray | None
-) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
-    """The rows to search for, the rows to search among, and the index of each query among these, or -1."""
+def _search(rows: ArrayLike, others: ArrayLike | None, chosen: NumpyArray | None) -> tuple[NumpyArray, NumpyArray]:
+    """Index of the nearest row of `others`, or of the other rows, and the distance to it: (n,), (n,)."""
     points = as_rows(rows, "rows")
-    queries, indices = (points, np.arange(len(points))) if chosen is None else (points[chosen], chosen)
-    if others is None:
-        return queries, points, indices
-    stored = as_rows(others, "others")
+    queries, query_indices = (points, np.arange(len(points))) if chosen is None else (points[chosen], chosen)
+    stored = points if others is None else as_rows(others, "others")
     if points.shape[1] != stored.shape[1]:
         raise ValueError(f"others must have {points.shape[1]} columns, as rows has; got {stored.shape[1]}.")
-    return queries, stored, np.full(len(indices), -1)
+    if others is not None:
+        query_indices = np.full(len(queries), -1)  # no query is a row of `others`
+    nearest, distances = [], []
+    for part in slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1)):
+        k = _nearest(stored, 0, queries[part], query_indices=query_indices[part], at_once=True).memory
+        nearest.append(k)
+        distances.append(np.linalg.norm(queries[part] - stored[k], axis=1))
+    return np.concatenate(nearest), np.concatenate(distances)
 
 
-def _parts(queries: NumpyArray, stored: NumpyArray) -> list[slice]:
-    return slices(len(queries), max(BLOCK_ENTRIES // max(stored.shape), 1))
-
-
-def _nearest_in_blocks(stored: Array, start: int, rows: NumpyArray, *, query_indices: NumpyArray) -> _Closest:
-    nearest = _nearest(rows, stored, query_indices - start, blocks(*stored.shape))
-    return nearest._replace(memory=nearest.memory + start)
-
-
-def _nearest(rows: NumpyArray, stored: Array, query_indices: NumpyArray, parts: list[slice]) -> _Closest:
-    """The stored row nearest to each row, which is not that row itself, part by part: (n, d), (K, d) -> (n,)."""
+def _nearest(
+    stored: Array, start: int, rows: NumpyArray, *, query_indices: NumpyArray, at_once: bool = False
+) -> _Closest:
+    """The stored row nearest to each row, which is not that row itself, with indices from `start`: (n, d) -> (n,)."""
     best, closest = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp)
-    for part in parts:
+    query_indices = query_indices - start
+    for part in [slice(0, len(stored))] if at_once else blocks(*stored.shape):
         keys = to_numpy(stored[part]).astype(np.float64, copy=False)
         closeness = rows @ keys.T - np.einsum("kd,kd->k", keys, keys) / 2
         here = np.flatnonzero((part.start <= query_indices) & (query_indices < part.stop))
@@ -215,7 +206,7 @@ def _nearest(rows: NumpyArray, stored: Array, query_indices: NumpyArray, parts: 
         top = closeness[np.arange(len(rows)), nearest]
         closest = np.where(top > best, nearest + part.start, closest)
         best = np.maximum(top, best)
-    return _Closest(best, closest)
+    return _Closest(best, closest + start)
 
 
 def rows_in_float64(patterns: Array, indices: NumpyArray) -> NumpyArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -41,7 +41,9 @@ class Shard:
         read = None if values is None else _matrix(values, "values").to(rows)
         if read is not None and len(read) != K:
             raise ValueError(f"values must have one row for each of the {K} rows of a shard; got {len(read)}.")
-        return cls(rows, logs, read, _norms(rows))
+        # All squares at once would be as large as the rows.
+        norms = [norms_squared(rows[block]) for block in blocks(*rows.shape)]
+        return cls(rows, logs, read, torch.cat(norms) if norms else rows.new_zeros(0))
 
     @cached_property
     def kept(self) -> NumpyArray:
@@ -95,19 +97,15 @@ class ShardedBank:
         M = _check_M(largest, float(kept_norms.max()), n_kept, K, self.shard.patterns)
         if equal_weights:  # as `conditioning.equalize`
             factor = float(beta) / 2 * (self.shard.norms_squared - M**2)
-            shard = self.shard
-            self.shard = Shard(shard.patterns, shard.log_r - factor, shard.values, shard.norms_squared)
-        self.outline = self._bank_of_all(float(beta) if equal_weights else None, M, largest)
+            self.shard = replace(self.shard, log_r=self.shard.log_r - factor)
+        zero = self.shard.patterns.new_zeros(())
+        self.outline, rows = object.__new__(MemoryBank), zero.expand(K, self.shard.patterns.shape[1])
+        self.outline._set(rows, zero.expand(K), None, float(beta) if equal_weights else None, zero.expand(K))
+        vars(self.outline).update(M=M, log_total_r=self._log_sum(self.shard.log_r), _largest_square=largest)
         self.outline.check_beta(beta)
-        self.log_z = lru_cache(maxsize=1)(self._log_z)
+        # log Σ r_k exp(beta ‖m_k‖²/2)
+        self.log_z = lru_cache(maxsize=1)(lambda beta: self._log_sum(self._mixture_logits(beta)))
         self.cumulative = lru_cache(maxsize=1)(self._cumulative)
-
-    def _bank_of_all(self, beta: float | None, M: float, largest: float) -> MemoryBank:
-        K, zero = int(self.firsts[-1]), self.shard.patterns.new_zeros(())
-        bank = object.__new__(MemoryBank)
-        bank._set(zero.expand(K, self.shard.patterns.shape[1]), zero.expand(K), None, beta, zero.expand(K))
-        vars(bank).update(M=M, log_total_r=self._log_sum(self.shard.log_r), _largest_square=largest)
-        return bank
 
     @property
     def first(self) -> int:
@@ -154,39 +152,34 @@ class ShardedBank:
 
     def rows(self, numbers: NumpyArray) -> Tensor:
         """The memories with these numbers (n,): (n, d)."""
-        return self._gather_rows(numbers - self.first, np.searchsorted(self.firsts[1:], numbers, side="right"))
+        owner = np.searchsorted(self.firsts[1:], numbers, side="right")
+        return self._gather(self.shard.patterns, numbers - self.first, owner)
 
     def log_r_at(self, numbers: NumpyArray) -> NumpyArray:
         """The log multiplicities of the memories with these numbers: (n,)."""
         owner = np.searchsorted(self.firsts[1:], numbers, side="right")
-        here = np.flatnonzero(owner == self.ranks.rank)
-        log_r = self.shard.log_r.new_zeros(len(numbers))
-        log_r[here] = self.shard.log_r[numbers[here] - self.first]
-        return to_numpy(self.ranks.sum(log_r))
+        return to_numpy(self._gather(self.shard.log_r, numbers - self.first, owner))
 
     def kept_numbers(self, positions: NumpyArray) -> NumpyArray:
         """The numbers of the memories at these positions among those that are kept: (n,)."""
         ends = np.cumsum(self.n_kept)
+        numbers = torch.from_numpy(self.shard.kept + self.first).to(self.shard.patterns.device)
         owner = np.searchsorted(ends, positions, side="right")
-        here = owner == self.ranks.rank
-        numbers = np.zeros(len(positions), dtype=np.int64)
-        numbers[here] = self.shard.kept[positions[here] - (ends - self.n_kept)[self.ranks.rank]] + self.first
-        return to_numpy(self.ranks.sum(torch.from_numpy(numbers).to(self.shard.patterns.device)))
+        return to_numpy(self._gather(numbers, positions - (ends - self.n_kept)[self.ranks.rank], owner))
 
     def centers(self, uniforms: NumpyArray, beta: float) -> Tensor:
         """The memories that `mixture.pick` picks at these uniforms among all rows: (n,) -> (n, d)."""
         borders, ends = self.cumulative(beta)
         target = uniforms * ends[-1]
         owner = np.searchsorted(ends, target, side="right")
-        return self._gather_rows(np.searchsorted(borders, target, side="right"), owner)
+        return self._gather(self.shard.patterns, np.searchsorted(borders, target, side="right"), owner)
 
-    def _gather_rows(self, indices: NumpyArray, owner: NumpyArray) -> Tensor:
-        """Rows by their index in the shard of the rank that owns them: (n,) -> (n, d). Each rank adds its own rows."""
-        patterns = self.shard.patterns
-        here = torch.from_numpy(np.flatnonzero(owner == self.ranks.rank)).to(patterns.device)
-        rows = patterns.new_zeros((len(indices), patterns.shape[1]))
-        rows[here] = patterns[torch.from_numpy(indices).to(patterns.device)[here]]
-        return self.ranks.sum(rows)
+    def _gather(self, values: Tensor, indices: NumpyArray, owner: NumpyArray) -> Tensor:
+        """Values by their index in the shard of the rank that owns them: (n,) -> (n, ...). Each rank adds its own."""
+        here = torch.from_numpy(np.flatnonzero(owner == self.ranks.rank)).to(values.device)
+        result = values.new_zeros((len(indices), *values.shape[1:]))
+        result[here] = values[torch.from_numpy(indices).to(values.device)[here]]
+        return self.ranks.sum(result)
 
     def perplexities(self, beta: float) -> tuple[float, float]:
         """exp(−Σ p log p) of the weights of the mixture, and of the multiplicities alone (see `mixture.perplexity`)."""
@@ -199,10 +192,6 @@ class ShardedBank:
 
     def _mixture_logits(self, beta: float) -> Tensor:
         return self.shard.log_r + beta / 2 * self.shard.norms_squared
-
-    def _log_z(self, beta: float) -> float:
-        """log Σ r_k exp(beta ‖m_k‖²/2)."""
-        return self._log_sum(self._mixture_logits(beta))
 
     def _log_sum(self, logits: Tensor) -> float:
         here = float(logsumexp(logits.double())) if len(logits) else -math.inf
@@ -225,11 +214,6 @@ def _matrix(x: ArrayLike, name: str) -> Tensor:
         rule = f"{name} must be a matrix with one row per memory, (K, d)"
         raise ValueError(f"{rule}; got shape {tuple(rows.shape)}. A shard without rows has the shape (0, d).")
     return rows.detach() if is_torch(rows) else torch.tensor(rows)
-
-
-def _norms(rows: Tensor) -> Tensor:
-    parts = [norms_squared(rows[block]) for block in blocks(*rows.shape)]  # all squares would be as large as the rows
-    return torch.cat(parts) if parts else rows.new_zeros(0)
 
 
 def _largest(norms: Tensor) -> float:

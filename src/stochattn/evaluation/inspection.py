@@ -22,8 +22,7 @@ from .._backend.files import atomic_file, require_file
 from ..core import temperature
 from ..core.memory import MemoryBank
 from ..core.neighbors import have_duplicates, nearest_rows, spaced_indices
-from ..core.temperature import RULES, BetaRule
-from ..core.temperature_rules import EntropyCurve
+from ..core.temperature import RULES, BetaRule, EntropyCurve
 from ..kinds.comparison import Part, Values
 from ..kinds.hopfield import HopfieldGenerator
 from ..kinds.kind import GeneratorChoice

@@ -347,7 +347,7 @@ class Synthesizer:
         """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
         names, labels = np.asarray(selection), self.codec.labels
         if names.dtype.kind != "U":
-            mask = selection_mask(names, self.codec.K, "selection", "stored items")
+            mask = selection_mask(names, self.codec.K, "stored items")
         elif labels is None:
             raise InputError("selection names a class, and the stored items have none. Pass booleans or indices.")
         else:

@@ -47,8 +47,8 @@ def whole(**options):
     return sa.fit(TEXTS, max_column_gaps=1.0, max_sequence_gaps=1.0, **options)
 
 
-def embedding(**options):
-    return ProteinEmbedding.fit(CODES, ProteinHopfieldOptions(**options))
+def embedding(codes=CODES, **options):
+    return ProteinEmbedding.fit(codes, np.ones(codes.shape[1], dtype=bool), ProteinHopfieldOptions(**options))
 
 
 def decoded(made):
@@ -641,7 +641,7 @@ def test_the_published_family():
     assert drawn["ours"]["profile pass"] == 1
     assert drawn["ours"]["pairwise diversity"] >= 0.68
     assert drawn["many"]["pair correlation r"] >= 0.8  # 150 sequences are too few to estimate 10⁶ pairs
-    made = ProteinEmbedding.fit(plain.codec.stored, ProteinHopfieldOptions())
+    made = embedding(plain.codec.stored)
     np.testing.assert_array_equal(decoded(made), plain.codec.stored)
 
 

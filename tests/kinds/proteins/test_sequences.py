@@ -9,6 +9,7 @@ from made_items import family
 from stochattn.kinds.proteins.generator.sequences import (
     BY_MEMORY,
     WeightedSequences,
+    check_codes,
     draw_symbols,
     relative_substitution_rates,
     site_distributions,
@@ -27,20 +28,22 @@ def test_natural_pseudo_counts_agree_as_pairs_do():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("codes", "message"),
     [
-        ((CODES, np.zeros(20)), "at least two sequences need a positive weight; got 0 of 20"),
-        ((CODES[:1],), "at least two sequences"),
-        ((CODES, np.ones(3)), r"one number per sequence, \(20,\); got shape \(3,\)"),
-        ((CODES, -np.ones(20)), "not negative; got -1"),
-        ((CODES + 30,), "from 0 to 20"),
-        ((CODES.astype(float),), "integers from 0 to 20; got float64"),
-        ((np.empty((0, 4), dtype=int),), "non-empty"),
+        (CODES[:, :3], r"shape \(n, 12\), one row per sequence; got \(20, 3\)"),
+        (CODES + 30, "from 0 to 20"),
+        (CODES.astype(float), "integers from 0 to 20; got float64"),
     ],
 )
-def test_impossible_sequences_are_an_error(arguments, message):
+def test_impossible_sequences_are_an_error(codes, message):
     with pytest.raises(ValueError, match=message):
-        WeightedSequences.of(*arguments)
+        check_codes(codes, 12)
+
+
+def test_sequences_without_weight_are_left_out():
+    sequences = WeightedSequences.of(CODES, np.arange(20) % 2)
+    np.testing.assert_array_equal(sequences.codes, CODES[1::2])
+    np.testing.assert_array_equal(sequences.indices, np.arange(1, 20, 2))
 
 
 def test_weights_may_have_any_size():

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from stochattn.core.neighbors import spaced_indices
-from stochattn.kinds.proteins.generator import sites as site_laws
-from stochattn.kinds.proteins.generator.sequences import GAP, WeightedSequences
-from stochattn.kinds.proteins.generator.sites import NUCLEOTIDE, PROTEIN, Discount, Sites
+from stochattn.kinds.proteins.generator import sequences as site_laws
+from stochattn.kinds.proteins.generator.sequences import GAP, NUCLEOTIDE, PROTEIN, Discount, Sites, WeightedSequences
 
 
 def sites_of(sequences, prior):
@@ -30,7 +29,7 @@ def test_posterior_means_are_those_of_hmmer(name):
     builder = hmmer.plan7.Builder(alphabet, weighting="none", effective_number="none")
     profile = builder.build_msa(alignment, hmmer.plan7.Background(alphabet))[0]
     sites = sites_of(WeightedSequences.of(codes.astype(np.uint8)), prior)
-    share, pseudo = sites.posterior
+    share, pseudo = sites.prior_share, sites.prior_pseudo
     found = (1 - share)[:, None] * sites.counts / 7 + share[:, None] * pseudo
     np.testing.assert_allclose(found, np.array(profile.match_emissions)[1:], atol=1e-6)
     np.testing.assert_allclose(sites.theta / (7 + sites.theta), share)
@@ -67,7 +66,7 @@ def test_a_discount_is_taken_from_each_residue_and_given_to_what_replaces_it():
     np.fill_diagonal(pairs, 0)
     rows = pairs / pairs.sum(1, keepdims=True)
     np.testing.assert_allclose(sites.exchanged[0], 0.75 * rows[0] + 0.25 * rows[1])
-    np.testing.assert_allclose(law.pseudo, (sites.posterior.pseudo + sites.exchanged) / 2)
+    np.testing.assert_allclose(law.pseudo, (sites.prior_pseudo + sites.exchanged) / 2)
     scaled = sites.mix(Discount(0.75, 2.0))
     np.testing.assert_allclose(scaled.share[0], (2 * sites.theta[0] + 1.5) / (8 + 2 * sites.theta[0]))
 

@@ -66,25 +66,14 @@ class ProteinCodec(Codec):
             raise InputError(f"{source}: all sequences are equal. Store different ones.")
         inserted = ~match & ~gap[kept].all(0)
         columns = np.flatnonzero(match | inserted)
-        sparse, gapped = (f"with more than {share:.0%} gaps" for share in (limit, sequence_limit))
         counts = (
-            (
-                (inserts & inserted).sum(),
-                "insert column (lower case) was kept as insertions",
-                "insert columns (lower case) were kept as insertions",
-            ),
-            (
-                (~inserts & inserted).sum(),
-                f"column {sparse} was kept as insertions",
-                f"columns {sparse} were kept as insertions",
-            ),
-            (
-                (~match & ~inserted).sum(),
-                "column in which no sequence has a residue was dropped",
-                "columns in which no sequence has a residue were dropped",
-            ),
-            ((~kept).sum(), f"sequence {gapped} was dropped", f"sequences {gapped} were dropped"),
+            ((inserts & inserted).sum(), "insert column{s} (lower case) {were} kept as insertions"),
+            ((~inserts & inserted).sum(), f"column{{s}} with more than {limit:.0%} gaps {{were}} kept as insertions"),
+            ((~match & ~inserted).sum(), "column{s} in which no sequence has a residue {were} dropped"),
+            ((~kept).sum(), f"sequence{{s}} with more than {sequence_limit:.0%} gaps {{were}} dropped"),
         )
+        one, several = {"s": "", "were": "was"}, {"s": "s", "were": "were"}
+        notes = (with_count(n, rule.format(**one), rule.format(**several)) for n, rule in counts if n)
         ids = tuple(alignment.names[i] for i in np.flatnonzero(kept))
         profile = None if options.hmm is None else read_profile(options.hmm, alignment.alphabet)
         return cls(
@@ -92,7 +81,7 @@ class ProteinCodec(Codec):
             ids=ids,
             columns=columns,
             width=len(inserts),
-            notes=(*alignment.notes, *(f"{with_count(n, *words)}." for n, *words in counts if n)),
+            notes=(*alignment.notes, *(f"{note}." for note in notes)),
             scored=options.score or profile is not None,
             profile_text=profile,
             insertions=tuple(np.flatnonzero(inserted[columns]).tolist()),
@@ -108,8 +97,12 @@ class ProteinCodec(Codec):
         return mask
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """The match columns, counted from 1 in the alignment of the file."""
+        return tuple(str(i + 1) for i in self.columns[self.match])
+
+    @property
     def letters(self) -> Alphabet:
-        """The alphabet."""
         return ALPHABETS[self.alphabet]
 
     @cached_property

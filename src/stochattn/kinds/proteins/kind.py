@@ -16,17 +16,7 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.checks import check_choice, check_positive
-from .. import (
-    Display,
-    Format,
-    InputError,
-    KeptMeasure,
-    KeyMeasure,
-    Kind,
-    Measures,
-    Settings,
-    Writer,
-)
+from .. import Display, Format, InputError, KeptMeasure, KeyMeasure, Kind, Measures, Settings, Writer
 from ..codec import condition_text
 from ..display import Control, LettersControl
 from ..generator import Generator
@@ -36,34 +26,27 @@ from .description import GAPS, ProteinDescription, ProteinHopfieldOptions, Prote
 from .generator.latent import CalibratedLatent
 from .generator.sequences import GAP, WeightedSequences, indicators, nearest_identity, one_hot
 from .reading import join_alignments, parse_alignment, read_alignment, score, share_of_members
-from .sequences import CONSERVED, FastaWriter, StockholmWriter, compare_sequences, sequence_gallery
+from .sequences import CONSERVED, FastaWriter, StockholmWriter, compare_sequences, residue_shares, sequence_gallery
 
 MAX_LETTERS = 5  # of a column of the logo, the most frequent ones
 
 
 def sequence_controls(codec: ProteinCodec) -> tuple[Control, ...]:
     """A logo of the match columns. The height of a column is its information, as a share of the largest possible."""
-    columns = codec.columns[codec.match]
-    names, codes = codec.letters.symbols, codec.stored[:, codec.match]
+    names = codec.letters.symbols
     most = np.log2(max(len(codec.letters.letters), 2))
     letters, heights = [], []
-    for column in codes.T:
-        counts = np.bincount(column, minlength=GAP + 1)[:GAP] / max(int(np.count_nonzero(column < GAP)), 1)
-        seen = counts[counts > 0]
+    for shares in residue_shares(codec.stored[:, codec.match]):
+        seen = shares[shares > 0]
         heights.append(float(max(1 + (seen * np.log2(seen)).sum() / most, 0.0)) if len(seen) else 0.0)
-        order = np.argsort(-counts, kind="stable")[:MAX_LETTERS]
-        letters.append(tuple((str(names[code]), float(counts[code])) for code in order if counts[code] > 0))
-    places = tuple(str(i + 1) for i in columns)
+        order = np.argsort(-shares, kind="stable")[:MAX_LETTERS]
+        letters.append(tuple((str(names[code]), float(shares[code])) for code in order if shares[code] > 0))
     alphabet = (*map(str, codec.letters.letters), "-")
-    return (LettersControl("residues", "Residues", places, tuple(letters), tuple(heights), alphabet),)
+    return (LettersControl("residues", "Residues", codec.places, tuple(letters), tuple(heights), alphabet),)
 
 
 BLOCK = 256  # sequences read out at a time, so that their channels stay in the processor's cache
 PUBLISHED_GAP = 1e-10  # the published decode has a gap where no channel reaches this value, which noise rules out
-
-
-def _same(codec: ProteinCodec, first: Array, second: Array) -> Array:
-    return np.asarray(first) == np.asarray(second)
 
 
 def _annotate(codec: ProteinCodec, items: Array, n_total: int) -> tuple[Array, dict[str, Array]]:
@@ -85,11 +68,6 @@ def _summarize(extra: Mapping[str, Array]) -> dict[str, float]:
     return figures
 
 
-def _position_of_each_channel(codec: ProteinCodec) -> tuple[tuple[str, ...], Array]:
-    columns = codec.columns[codec.match]
-    return tuple(str(i + 1) for i in columns), np.repeat(np.arange(len(columns)), GAP)
-
-
 class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
     """Aligned sequences of a protein family."""
 
@@ -102,8 +80,8 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
         compare=compare_sequences,
         annotate=_annotate,
         summarize=_summarize,
-        same=_same,
-        named_parts=_position_of_each_channel,
+        same=lambda codec, first, second: np.asarray(first) == np.asarray(second),
+        named_parts=lambda codec: (codec.places, np.repeat(np.arange(len(codec.places)), GAP)),
     )
     display = Display(
         sequence_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=sequence_controls
@@ -126,9 +104,7 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
 
     def fit_generator(self, name: str, codec: ProteinCodec, weights: Array, options: object) -> Generator:
         if isinstance(options, ProteinHopfieldOptions):
-            embedding = ProteinEmbedding.fit(codec.stored[:, codec.match], options)
-            embedding = replace(embedding, match=codec.match)
-            return HopfieldGenerator.of(embedding, weights, options)
+            return HopfieldGenerator.of(ProteinEmbedding.fit(codec.stored, codec.match, options), weights, options)
         if np.count_nonzero(weights) < 2:
             remedy = "Select more, or pass a number for beta, as beta=20, to draw around it."
             raise InputError(f"the generator {name!r} compares at least two sequences, and one is selected. {remedy}")
@@ -163,8 +139,7 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
 
     def read_new(self, codec: ProteinCodec, path: Path) -> Array:
         """Sequences aligned to the stored ones, in the columns of their file or in the kept ones."""
-        read = read_alignment(Path(path), alphabet=codec.alphabet)
-        return codec.select_columns(str(path), read.codes)
+        return codec.select_columns(str(path), read_alignment(Path(path), alphabet=codec.alphabet).codes)
 
     def check_condition(self, codec: ProteinCodec, options: object, observation: Mapping[int, int]) -> None:
         """InputError also for what the directions in which stored sequences differ cannot give."""
@@ -185,15 +160,15 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
 class ProteinEmbedding(LinearEmbedding):
     """Between codes (n, L) and rows. Coordinates read one-hot channels with zeros for gaps: (n, 20 L)."""
 
+    match: Array  # (L,) which columns are match columns; insertions are gaps
     published: bool = False  # whether to decode as the paper does: the largest channel, at norm one
     decode_temperature: float | None = None  # None decodes each position to its largest channel
     conditioned: tuple[tuple[int, int], ...] = ()  # codes by match column that every decoded sequence has
-    match: Array | None = None  # (L,) which columns are match columns; insertions are gaps. None for all
-    seen: Array | None = None  # (L, 21) which codes stored sequences have in each match column
 
     @classmethod
-    def fit(cls, codes: Array, options: ProteinHopfieldOptions) -> ProteinEmbedding:
-        """The embedding of stored sequences (K, L)."""
+    def fit(cls, codes: Array, match: Array, options: ProteinHopfieldOptions) -> ProteinEmbedding:
+        """The embedding of the match columns (L,) of stored sequences (K, L)."""
+        codes = codes[:, match]
         check_choice("gaps", options.gaps, GAPS)
         temperature = options.decode_temperature
         if temperature is not None:
@@ -212,7 +187,7 @@ class ProteinEmbedding(LinearEmbedding):
             outward = fitted.outward.reshape(fitted.d, -1, GAP + 1)[..., :GAP].reshape(fitted.d, -1)
             fitted = replace(fitted, mean=mean, inward=inward, outward=outward)
         published = options.norm == "paper" and as_zeros and temperature is None
-        return cls(fitted, codes.shape[1:], published, temperature, seen=indicators(codes).any(0))
+        return cls(fitted, codes.shape[1:], match, published, temperature)
 
     def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
         """Coordinates (n, d) as codes (n, L): the largest channel of each position or a draw, and the condition."""
@@ -225,8 +200,6 @@ class ProteinEmbedding(LinearEmbedding):
                 codes[begin : begin + BLOCK] = self._read_out(coordinates[begin : begin + BLOCK], rng)
         for position, code in self.conditioned:
             codes[:, position] = code
-        if self.match is None or self.match.all():
-            return codes
         rows = np.full((len(codes), len(self.match)), GAP, dtype=np.uint8)
         rows[:, self.match] = codes
         return rows
@@ -234,20 +207,13 @@ class ProteinEmbedding(LinearEmbedding):
     def observe(self, observation: Mapping[int, int]) -> tuple[LinearObservation, Self]:  # type: ignore[override]
         """That positions have these codes: the channel of the residue is one, or the channels of a gap add up to zero.
 
-        The other channels of the position are left to the law, in which they are then small: conditioning on all of
-        them would cost a dozen directions per residue. Decoding sets the residue itself.
+        The other channels of the position are left to the mixture, in which they are then small: conditioning on all of
+        them would cost a dozen directions per residue. Decoding sets the residue itself. `ProteinKind.check_condition`
+        refuses insertions, and residues that no stored sequence has, whose channels are zero in the whole span.
         """
         equations = []
-        if self.match is not None:
-            if wrong := [position for position in observation if not self.match[position]]:
-                raise InputError(
-                    f"condition: kept column {wrong[0] + 1} is an insertion, which this generator leaves out."
-                )
-            observation = {int(self.match[:position].sum()): code for position, code in observation.items()}
+        observation = {int(self.match[:position].sum()): code for position, code in observation.items()}
         for position, code in observation.items():
-            if self.seen is not None and not self.seen[position, code]:  # its channel is zero in the whole span
-                rule = f"condition: no stored sequence has this symbol in kept column {position + 1}"
-                raise InputError(f"{rule}, and this generator needs one. Choose another, or generator='latent'.")
             channels = [position * GAP + residue for residue in (range(GAP) if code == GAP else [code])]
             A, y = self.coordinates.observation(channels, [float(code != GAP)] * len(channels))
             equations.append((A.sum(0), y.sum()))

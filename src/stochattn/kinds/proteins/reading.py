@@ -22,8 +22,7 @@ import numpy as np
 from ..._backend.arrays import Array
 from .. import InputError
 from ..options import listed, with_count
-from .generator.sequences import GAP
-from .generator.sites import NUCLEOTIDE, PROTEIN, DirichletMixture
+from .generator.sequences import GAP, NUCLEOTIDE, PROTEIN, DirichletMixture
 
 MIN_LETTERS, MIN_SHARE = 8, 0.95
 """Least number of letters that show an alphabet, and least share of nucleotides among those of DNA or RNA."""
@@ -68,31 +67,24 @@ def detect_alphabet(source: str, rows: Array, wanted: str | None, varied: bool =
         raise InputError(f"{source} holds the letter {letter} only: sequences need at least two different letters.")
     if wanted is not None:
         alphabet = ALPHABETS[wanted]
-        share = sum(letters[letter] for letter in (*alphabet.letters, *alphabet.replacements, "N", "X")) / max(
-            letters.total(), 1
-        )
-        if letters and share < 0.5:
-            raise InputError(
-                f"alphabet={wanted!r}: {1 - share:.0%} of the letters of {source} are others. Name another."
-            )
+        n_known = sum(letters[letter] for letter in (*alphabet.letters, *alphabet.replacements, "N", "X"))
+        if n_known < letters.total() / 2:
+            share = 1 - n_known / letters.total()
+            raise InputError(f"alphabet={wanted!r}: {share:.0%} of the letters of {source} are others. Name another.")
         return alphabet
     nucleotides = sum(letters[letter] for letter in "ACGTUN")
     if letters.total() < MIN_LETTERS or nucleotides < MIN_SHARE * letters.total():
-        _require_one_alphabet(source, rows)
+        # A sequence of nucleotides among proteins is a mistake.
+        is_letter = np.char.isalpha(rows)
+        n_letters, n_nucleotides = is_letter.sum(1), np.isin(rows, list("ACGTUN")).sum(1)
+        outliers = np.flatnonzero((n_letters >= MIN_ROW) & (n_nucleotides >= MIN_SHARE * n_letters))
+        if len(outliers):
+            where = f"sequence {outliers[0] + 1} of {source} looks like DNA or RNA, and others like proteins"
+            raise InputError(f"{where}: leave it out, or name alphabet='protein'.")
         return ALPHABETS["protein"]
     if letters["T"] and letters["U"]:
         raise InputError(f"{source} mixes DNA and RNA (T and U): write one of them, or name alphabet='protein'.")
     return ALPHABETS["rna" if letters["U"] else "dna"]
-
-
-def _require_one_alphabet(source: str, rows: Array) -> None:
-    """InputError for proteins with a sequence of nucleotides among them."""
-    is_letter = np.char.isalpha(rows)
-    lengths, nucleotides = is_letter.sum(1), np.isin(rows, list("ACGTUN")).sum(1)
-    outliers = np.flatnonzero((lengths >= MIN_ROW) & (nucleotides >= MIN_SHARE * lengths))
-    if len(outliers):
-        where = f"sequence {outliers[0] + 1} of {source} looks like DNA or RNA, and others like proteins"
-        raise InputError(f"{where}: leave it out, or name alphabet='protein'.")
 
 
 LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY"))  # the amino acids, whose codes are 0 … 19
@@ -171,23 +163,19 @@ def read_alignment(path: Path, which: str | None = None, alphabet: str | None = 
 
 def join_alignments(parts: Sequence[Path], alignments: Sequence[Alignment]) -> Alignment:
     """One alignment of the sequences of several files, which must have the same columns."""
-    width = alignments[0].codes.shape[1]
+    width, alphabet = alignments[0].codes.shape[1], alignments[0].alphabet
     for part, alignment in zip(parts, alignments, strict=True):
         if alignment.codes.shape[1] != width:
             rule = f"has {alignment.codes.shape[1]} columns, and {parts[0].name} has {width}"
             raise InputError(f"{part} {rule}: sequences must be aligned, all of one length. {REMEDY}")
-        if alignment.alphabet != alignments[0].alphabet:
-            alphabets = f"is {alignment.alphabet}, and {parts[0].name} is {alignments[0].alphabet}"
-            rule = f"{alphabets}: all parts must have one alphabet"
+        if alignment.alphabet != alphabet:
+            rule = f"is {alignment.alphabet}, and {parts[0].name} is {alphabet}: all parts must have one alphabet"
             raise InputError(f"{part} {rule}. Name it with alphabet.")
     names = tuple(name for alignment in alignments for name in alignment.names)
-    inserts = np.logical_and.reduce(
-        [alignment.inserts for alignment in alignments]
-    )  # columns that are insert columns in all files
+    codes = np.concatenate([alignment.codes for alignment in alignments])
+    inserts = np.logical_and.reduce([alignment.inserts for alignment in alignments])  # insert columns in all files
     notes = tuple(dict.fromkeys(note for alignment in alignments for note in alignment.notes))
-    return Alignment(
-        names, np.concatenate([alignment.codes for alignment in alignments]), inserts, notes, alignments[0].alphabet
-    )
+    return Alignment(names, codes, inserts, notes, alphabet)
 
 
 def _list_alignments(content: bytes) -> list[list[str]]:
@@ -300,11 +288,8 @@ def build_profile(codes: Array, letters: str = "protein") -> Profile:
     """The profile that HMMER builds from an alignment of codes (n, L); `letters` names the alphabet."""
     hmmer = require_pyhmmer()
     alphabet = getattr(hmmer.easel.Alphabet, "amino" if letters == "protein" else letters)()
-    named = (
-        (f"{number}".encode(), text)
-        for number, text in enumerate(format_sequences(codes, letters), 1)
-        if text.strip("-")
-    )
+    texts = enumerate(format_sequences(codes, letters), 1)
+    named = ((f"{i}".encode(), text) for i, text in texts if text.strip("-"))
     rows = [hmmer.easel.TextSequence(name=name, sequence=text) for name, text in named]
     alignment = hmmer.easel.TextMSA(name=b"stored", sequences=rows).digitize(alphabet)
     return hmmer.plan7.Builder(alphabet).build_msa(alignment, hmmer.plan7.Background(alphabet))[0]
@@ -322,9 +307,8 @@ def read_profile(path: str | Path, letters: str = "protein") -> str:
         rule = f"{option_text} is not a profile HMM ({type(error).__name__})"
         raise InputError(f"{rule}: name a file made by hmmbuild.") from None
     if profile.alphabet.type.lower() != ("amino" if letters == "protein" else letters):
-        raise InputError(
-            f"{option_text} is a profile of {profile.alphabet.type}, and the sequences are {letters}: name another."
-        )
+        rule = f"is a profile of {profile.alphabet.type}, and the sequences are {letters}"
+        raise InputError(f"{option_text} {rule}: name another.")
     stream = io.BytesIO()
     profile.write(stream)
     return stream.getvalue().decode("utf-8")
@@ -340,11 +324,8 @@ def score(codes: Array, profile: Profile, n_total: int) -> tuple[Array, Array]:
     """Bit scores of sequences, and E-values for a database of n_total: (n,) each, NaN and infinite without a hit."""
     hmmer, letters = require_pyhmmer(), "protein" if profile.alphabet.is_amino() else profile.alphabet.type.lower()
     bits, evalues = np.full(len(codes), np.nan), np.full(len(codes), np.inf)
-    named = (
-        (f"{i}".encode(), text.replace("-", ""))
-        for i, text in enumerate(format_sequences(codes, letters))
-        if text.strip("-")
-    )
+    texts = enumerate(text.replace("-", "") for text in format_sequences(codes, letters))
+    named = ((f"{i}".encode(), text) for i, text in texts if text)
     targets = [hmmer.easel.TextSequence(name=name, sequence=text).digitize(profile.alphabet) for name, text in named]
     for hit in next(iter(hmmer.hmmer.hmmsearch(profile, targets, cpus=1, Z=n_total))):
         bits[int(hit.name)], evalues[int(hit.name)] = hit.score, hit.evalue

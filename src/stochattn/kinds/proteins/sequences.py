@@ -14,10 +14,7 @@ from ...core.neighbors import spaced_indices
 from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..display import GalleryItems, card_heading, lay_out, stored_name
 from .codec import ProteinCodec
-from .generator.sequences import GAP as GAP
-from .generator.sequences import nearest_identity
-from .generator.sequences import one_hot as one_hot
-from .reading import LETTERS as LETTERS
+from .generator.sequences import GAP, nearest_identity, one_hot
 from .reading import build_profile, score, share_of_members
 
 TINY = 1e-10  # ε of the published divergences
@@ -54,17 +51,10 @@ def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
         Measure("pair correlation r", connected_r(stored, new), 1.0, pairs_note),
         Measure("profile pass", members, 1.0, "Share at E < 0.01 of a profile HMM of the stored ones."),
     )
-    frequencies = zip(codec.columns[codec.match], _frequencies(stored), _frequencies(new), stored.T, new.T, strict=True)
-    parts = (
-        Part(
-            f"{i + 1}",
-            _format_commonest(letters, p),
-            _format_commonest(letters, q),
-            float(np.abs(p - q).sum() / 2),
-            partial(_make_values, letters, *columns),
-        )
-        for i, p, q, *columns in frequencies
-    )
+    old_shares, new_shares, parts = residue_shares(stored), residue_shares(new), []
+    for i, (place, p, q) in enumerate(zip(codec.places, old_shares, new_shares, strict=True)):
+        distance, values = float(np.abs(p - q).sum() / 2), partial(_make_values, letters, stored[:, i], new[:, i])
+        parts.append(Part(place, _format_commonest(letters, p), _format_commonest(letters, q), distance, values))
     return Comparison(measures, tuple(parts))
 
 
@@ -107,7 +97,7 @@ def position_divergences(stored: Array, new: Array, tiny: float = TINY) -> Array
 
     It is mostly a count of the letters that are stored but not generated: each costs p log(p/tiny).
     """
-    return _divergence(_frequencies(stored), _frequencies(new), tiny)
+    return _divergence(residue_shares(stored), residue_shares(new), tiny)
 
 
 def mutual_information_r(stored: Array, new: Array) -> float:
@@ -128,7 +118,7 @@ def _counts(codes: Array) -> Array:
     return np.array([np.bincount(column, minlength=GAP + 1) for column in codes.T], dtype=np.float64)
 
 
-def _frequencies(codes: Array) -> Array:
+def residue_shares(codes: Array) -> Array:
     """Amino acid frequencies at each position, without gaps: (L, 20)."""
     counts = _counts(codes)[:, :GAP]
     return counts / np.maximum(counts.sum(1, keepdims=True), 1)

@@ -103,6 +103,21 @@ class ReturnsCodec(Codec):
     def decode(self, arrays: Array, source: Array | None = None) -> Array:
         return np.asarray(arrays)
 
+    def to_file(self, items: ArrayLike) -> Array:
+        """The values of scenarios (n, days, N) in files: log-returns, or prices that follow the last prices."""
+        returns = self.encode(items)
+        return returns if self.output == "returns" else self.last_prices * np.exp(np.cumsum(returns, axis=1))
+
+    def choose_disjoint(self, windows: Array) -> Array:
+        """Those of the windows with these indices (n,) that share no day with a chosen one before them."""
+        days, taken = self.blocks.days, np.zeros(len(self.history), dtype=bool)
+        chosen = []
+        for k in windows:
+            if not taken[days[k]].any():
+                taken[days[k]] = True
+                chosen.append(k)
+        return np.array(chosen, dtype=np.intp)
+
     def condition(self, values: Mapping[Key, object]) -> Conditioned:
         """`{"SPY": -0.05}` on the first day of the window, `{("SPY", 3): -0.05}` on the third."""
         conditions: dict[int, float] = {}  # by position in a flat window
@@ -130,13 +145,10 @@ class ReturnsCodec(Codec):
             if abs(number) > largest:
                 notes.append(f"{text} is beyond the largest stored move, {largest:.3g}: windows are extrapolated")
             position = (int(day) - 1) * len(self.tickers) + column
-            if conditions.setdefault(position, number) != number:
-                raise InputError(
-                    f"{name}: the same day of this ticker is conditioned on {conditions[position]:g} already."
-                )
-        return Conditioned(
-            self, (np.array(list(conditions), dtype=np.intp), np.array(list(conditions.values()))), tuple(notes)
-        )
+            if (earlier := conditions.setdefault(position, number)) != number:
+                raise InputError(f"{name}: the same day of this ticker is conditioned on {earlier:g} already.")
+        positions, numbers = np.array(list(conditions), dtype=np.intp), np.array(list(conditions.values()))
+        return Conditioned(self, (positions, numbers), tuple(notes))
 
     def refit(self, items: Array) -> ReturnsCodec:
         """A codec with the same options that stores these windows alone."""

@@ -16,19 +16,7 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
-from .. import (
-    Comparison,
-    Display,
-    Format,
-    InputError,
-    KeyMeasure,
-    Kind,
-    Measures,
-    NoOptions,
-    RecallMeasures,
-    Settings,
-    Writer,
-)
+from .. import Display, Format, InputError, KeyMeasure, Kind, Measures, NoOptions, RecallMeasures, Settings, Writer
 from ..codec import ZARR
 from ..display import Control, StepsControl
 from ..generator import Generator
@@ -37,16 +25,7 @@ from .description import ReturnsDescription, ReturnsOptions, WindowOptions
 from .generator.coordinates import Blocks
 from .generator.windows import PathGenerator, WindowEmbedding, WindowGenerator
 from .reading import History, convert_frame, read_history
-from .writing import (
-    SIMILARITIES,
-    ScenarioArrayWriter,
-    ScenarioWriter,
-    compare_returns,
-    convert_values,
-    market_similarities,
-    read_scenarios,
-    scenario_gallery,
-)
+from .writing import SIMILARITIES, ScenarioArrayWriter, ScenarioWriter, compare, read_scenarios, scenario_gallery
 
 MAX_DAYS = 10
 RECOGNIZED_NOTE = (
@@ -66,26 +45,6 @@ def _days(codec: ReturnsCodec, items: Array) -> Array:
     return (codec.encode(items) / np.where(scale > 0, scale, 1.0)).reshape(-1, len(codec.tickers))
 
 
-def _ticker_of_each_return(codec: ReturnsCodec) -> tuple[tuple[str, ...], Array]:
-    return tuple(codec.tickers), np.arange(len(codec.tickers))
-
-
-def _non_overlapping(codec: ReturnsCodec, indices: Array) -> Array:
-    days, taken = codec.blocks.days, np.zeros(len(codec.history), dtype=bool)
-    chosen = []
-    for k in indices:
-        if not taken[days[k]].any():
-            taken[days[k]] = True
-            chosen.append(k)
-    return np.array(chosen, dtype=np.intp)
-
-
-def _compare(codec: ReturnsCodec, items: Array) -> Comparison:
-    comparison = compare_returns(items, codec.history, codec.tickers)
-    apart = _non_overlapping(codec, np.arange(codec.K))
-    return comparison._replace(measures=(*comparison.measures, *market_similarities(items, codec, apart)))
-
-
 class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
     """Histories of prices or returns. The generator "hopfield" is another name of "windows", which samples p_beta."""
 
@@ -99,10 +58,10 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
             "the market follows stored scenarios",
             "The generator “windows” draws new paths of the market with market_path='new', its default.",
         ),
-        compare=_compare,
+        compare=compare,
         comparable=_days,
-        named_parts=_ticker_of_each_return,
-        non_overlapping=_non_overlapping,
+        named_parts=lambda codec: (codec.tickers, np.arange(len(codec.tickers))),
+        non_overlapping=ReturnsCodec.choose_disjoint,
     )
     display = Display(
         scenario_gallery, style=(files(__package__) / "style.css").read_text("utf-8"), controls=scenario_controls
@@ -130,19 +89,8 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
     ) -> Generator:
         if isinstance(options, NoOptions):
             return super().fit_generator(name, codec, weights, options)
-        o = options
-        embedding = WindowEmbedding.fit(
-            codec.history,
-            codec.blocks,
-            variance=o.variance,
-            whiten=o.whiten,
-            norm=o.norm,
-            marginals=o.marginals,
-            market=o.market,
-            market_path=o.market_path,
-        )
-        windows = WindowGenerator.of(embedding, weights, o)
-        return windows if o.days is None else PathGenerator.fit(windows, codec.blocks, o.days, o.link)
+        windows = WindowGenerator.of(WindowEmbedding.fit(codec.history, codec.blocks, options), weights, options)
+        return windows if options.days is None else PathGenerator.fit(windows, codec.blocks, options.days, options.link)
 
     def evaluated_options(self, options: WindowOptions | NoOptions) -> WindowOptions | NoOptions:
         """Windows are evaluated, not paths: halves of the windows have no order to link them by."""
@@ -174,7 +122,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
 
     def as_array(self, codec: ReturnsCodec, items: Array, first: int) -> Array:
         """Scenarios (n, days, tickers): log-returns, or prices where `output` says so."""
-        return convert_values(codec, items)
+        return codec.to_file(items)
 
     def array_attributes(self, codec: ReturnsCodec) -> dict[str, Plain]:
         return {"tickers": list(codec.tickers), "values": codec.output}

@@ -14,11 +14,12 @@ from .. import lazy_pandas as pd
 from ..delimited.reading import read_texts
 from ..native import is_other_frame, pandas_frame
 from ..options import listed, with_count
-from .description import FILLS, VALUES
-from .recognition import (
+from .description import (
+    FILLS,
     FORMATS,
     TICKER_NAMES,
     VALUE_NAMES,
+    VALUES,
     are_bars,
     find_column,
     find_date_column,
@@ -132,10 +133,8 @@ def _pivot(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:
     columns = [name for name in numbers if name != ticker and numbers[name].notna().any()]
     value = find_column(table[columns], VALUE_NAMES) or (columns[0] if len(columns) == 1 else None)
     if value is None:
-        columns_text = (
-            f"the columns of numbers are {listed(columns, 5)}" if columns else "there is no column of numbers"
-        )
-        rule = f"{source}: there is a row for each day and ticker ({ticker}), and {columns_text}"
+        names = f"the columns of numbers are {listed(columns, 5)}" if columns else "there is no column of numbers"
+        rule = f"{source}: there is a row for each day and ticker ({ticker}), and {names}"
         raise InputError(f"{rule}. Name the column of prices 'close', or that of returns 'return'.")
     for column in (date, ticker):
         for place in table.index[table[column].isna()]:
@@ -147,10 +146,9 @@ def _pivot(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:
         first = rows[(rows[date] == second[date]) & (rows[ticker] == second[ticker])].index[0]
         rule = f"{second[ticker]} has two values of {value!r} on {second[date]}: keep one row per day and ticker"
         raise InputError(f"{source}, {first} and {second.name}: {rule}.")
-    wide = rows.pivot(index=date, columns=ticker, values=value).loc[
-        rows[date].unique()
-    ]  # `pivot` sorts dates as strings
-    wide = wide[rows[ticker].unique()].set_axis([str(name) for name in rows[ticker].unique()], axis=1)
+    wide = rows.pivot(index=date, columns=ticker, values=value)  # which sorts dates as strings
+    days, tickers = rows[date].unique(), rows[ticker].unique()
+    wide = wide.loc[days, tickers].set_axis([str(name) for name in tickers], axis=1)
     places = rows.reset_index(names="place").groupby(date)["place"].first()
     wide = wide.reset_index().set_axis(places[wide.index].to_numpy())
     ignored = [name for name in table if name not in (date, ticker, value)]
@@ -164,7 +162,7 @@ def _sort_days(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, Array | 
     """The columns of tickers with sorted days, the dates (T,) if there are any, and notes."""
     column = find_date_column(table)
     if column is None:
-        return *_drop_row_numbers(table, source), ["there are no dates: rows were read as consecutive days."]
+        return _drop_row_numbers(table, source), None, ["there are no dates: rows were read as consecutive days."]
     dates, notes = _parse_dates(table[column], source)
     order = np.argsort(dates, kind="stable")
     if (np.diff(order) < 0).any():
@@ -178,7 +176,7 @@ def _sort_days(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, Array | 
     return table, dates, notes
 
 
-def _drop_row_numbers(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, None]:
+def _drop_row_numbers(table: pd.DataFrame, source: str) -> pd.DataFrame:
     """Columns of numbers without a first column that counts the rows; InputError for columns of strings."""
     if "scenario" in table.columns:
         raise InputError(f"{source} holds scenarios and not a history: name one with a single row per day.")
@@ -195,7 +193,7 @@ def _drop_row_numbers(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, N
         raise InputError(f"{rule}. Write dates as 2024-12-31, or leave the column out if rows are days in their order.")
     first = numbers.iloc[:, 0].to_numpy(dtype=np.float64)
     has_row_numbers = len(numbers.columns) > 1 and first[0] in (0, 1) and bool((np.diff(first) == 1).all())
-    return (table.iloc[:, 1:] if has_row_numbers else table), None
+    return table.iloc[:, 1:] if has_row_numbers else table
 
 
 def _parse_dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:

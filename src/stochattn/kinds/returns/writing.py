@@ -77,11 +77,10 @@ def _tabulate_movers(tickers: tuple[str, ...], new: Array, old: Array) -> Html:
     scale = max(np.abs(new[most]).max(), np.abs(old[most]).max()) or 1.0
     rows = []
     for j in most:
-        bars = "".join(
-            f'<rect class="{which}" x="{50 + min(v, 0) * 48:.1f}" y="{y}" width="{max(abs(v) * 48, 0.5):.1f}" '
-            'height="5"/>'
-            for v, which, y in ((new[j] / scale, "new", 2), (old[j] / scale, "old", 8))
-        )
+        bars = ""
+        for v, which, y in ((new[j] / scale, "new", 2), (old[j] / scale, "old", 8)):
+            extent = f'x="{50 + min(v, 0) * 48:.1f}" y="{y}" width="{max(abs(v) * 48, 0.5):.1f}" height="5"'
+            bars += f'<rect class="{which}" {extent}/>'
         axis = '<line class="axis" x1="50" x2="50" y1="0" y2="15"/>'
         plot = Html(f'<svg viewBox="0 0 100 15" aria-hidden="true">{bars}{axis}</svg>')
         figures = tag("td", f"{100 * new[j]:+.1f} / {100 * old[j]:+.1f}")
@@ -104,7 +103,7 @@ class ScenarioWriter:
         self._has_header = False  # whether this writer wrote the names of the columns
 
     def write(self, batch: Batch) -> None:
-        values, output = convert_values(self._codec, batch.items), self._codec.output
+        values, output = self._codec.to_file(batch.items), self._codec.output
         n, days, N = values.shape
         frame = pd.DataFrame(values.reshape(n * days, N), columns=list(self._codec.tickers))
         if days > 1:
@@ -138,7 +137,7 @@ class ScenarioArrayWriter:
         self._shape: tuple[int, ...] = ()
 
     def write(self, batch: Batch) -> None:
-        values = np.ascontiguousarray(convert_values(self._codec, batch.items))
+        values = np.ascontiguousarray(self._codec.to_file(batch.items))
         self._n, self._shape = self._n + len(values), values.shape[1:]
         self._blocks.write(values.data)
 
@@ -149,16 +148,24 @@ class ScenarioArrayWriter:
             shutil.copyfileobj(self._blocks, self._stream)
 
 
-def convert_values(codec: ReturnsCodec, items: ArrayLike) -> Array:
-    """The values of scenarios (n, days, N) in files: log-returns, or prices that follow the last prices."""
-    returns = codec.encode(items)
-    return returns if codec.output == "returns" else codec.last_prices * np.exp(np.cumsum(returns, axis=1))
-
-
 def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
-    """The log-returns of a file that a writer of scenarios wrote: (n, days, N)."""
-    values = _read_array(path, len(codec.tickers))
-    return _as_log_returns(codec, path, _read_table(codec, path) if values is None else values)
+    """The log-returns of a file that a writer of scenarios wrote, with values as in `codec.output`: (n, days, N)."""
+    array = _read_array(path, len(codec.tickers))
+    values = _read_table(codec, path) if array is None else array
+    if (values <= 0).any():
+        if codec.output == "prices":
+            raise InputError(f'{path}: prices must be positive. Read log-returns with the option output="returns".')
+        return values
+    # `output` decides how values are read; an error if only the alternative gives values of the size of the history.
+    prices = np.concatenate([np.broadcast_to(codec.last_prices, values[:, :1].shape), values], axis=1)
+    read = {"log-returns": values, "prices": np.diff(np.log(prices), axis=1)}
+    chosen, alternative = ("log-returns", "prices") if codec.output == "returns" else ("prices", "log-returns")
+    likely = [np.median(np.abs(read[what])) <= np.abs(codec.history).max() for what in (chosen, alternative)]
+    if likely == [False, True]:
+        option = alternative.removeprefix("log-")
+        rule = f"{path} seems to hold {alternative}, and is read as {chosen}"
+        raise InputError(f"{rule}. Read it with output={option!r}.")
+    return read[chosen]
 
 
 def _read_array(path: Path, N: int) -> Array | None:
@@ -205,23 +212,10 @@ def _read_table(codec: ReturnsCodec, path: Path) -> Array:
     return numbers[tickers].to_numpy(dtype=np.float64).reshape(-1, days, len(tickers))
 
 
-def _as_log_returns(codec: ReturnsCodec, path: Path, values: Array) -> Array:
-    """Values (n, days, N) of a file, which are returns or prices as in `codec.output`, as log-returns."""
-    if (values <= 0).any():
-        if codec.output == "prices":
-            raise InputError(f'{path}: prices must be positive. Read log-returns with the option output="returns".')
-        return values
-    # `output` decides how values are read; an error if only the alternative gives values of the size of the history.
-    prices = np.concatenate([np.broadcast_to(codec.last_prices, values[:, :1].shape), values], axis=1)
-    read = {"log-returns": values, "prices": np.diff(np.log(prices), axis=1)}
-    chosen, alternative = ("log-returns", "prices") if codec.output == "returns" else ("prices", "log-returns")
-    likely = [np.median(np.abs(read[what])) <= np.abs(codec.history).max() for what in (chosen, alternative)]
-    if likely == [False, True]:
-        option = alternative.removeprefix("log-")
-        raise InputError(
-            f"{path} seems to hold {alternative}, and is read as {chosen}. Read it with output={option!r}."
-        )
-    return read[chosen]
+def compare(codec: ReturnsCodec, items: Array) -> Comparison:
+    """Scenarios (n, days, N) against the history, and the paths of their market against stored windows."""
+    comparison = compare_returns(items, codec.history, codec.tickers)
+    return comparison._replace(measures=(*comparison.measures, *market_similarities(items, codec)))
 
 
 def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) -> Comparison:
@@ -242,24 +236,21 @@ def compare_returns(items: ArrayLike, history: Array, tickers: tuple[str, ...]) 
     if lags := min(LAGS, items.shape[1] - 1):
         meaning = "How much volatility clusters: mean autocorrelation of squared returns inside a scenario."
         past = squares_autocorrelation(history[None], lags) if len(history) > lags else None
-        measures.append(
-            Measure(f"ACF of squares, lags 1 to {lags}", squares_autocorrelation(items, lags), past, meaning)
-        )
-    columns = zip(tickers, history.T, days.T, statistic.tolist(), strict=True)
-    parts = (
-        Part(name, _describe(old), _describe(new), distance, partial(Values, old, new))
-        for name, old, new, distance in columns
-    )
+        clustering = squares_autocorrelation(items, lags)
+        measures.append(Measure(f"ACF of squares, lags 1 to {lags}", clustering, past, meaning))
+    columns, parts = zip(tickers, history.T, days.T, statistic.tolist(), strict=True), []
+    for ticker, old, new, distance in columns:
+        parts.append(Part(ticker, _describe(old), _describe(new), distance, partial(Values, old, new)))
     return Comparison(tuple(measures), tuple(parts))
 
 
-def market_similarities(items: Array, codec: ReturnsCodec, apart: Array) -> Iterator[Measure]:
+def market_similarities(items: Array, codec: ReturnsCodec) -> Iterator[Measure]:
     """Median largest correlation of the market of scenarios (n, days, N) with that of stored windows.
 
-    The ideal is that of the stored windows `apart` (m,) with windows that share no day with them. The market is the
+    The ideal is that of stored windows, disjoint ones, with windows that share no day with them. The market is the
     mean of all tickers, or their first principal component, in which the noise of tickers cancels.
     """
-    windows, length = codec.blocks.days, codec.window
+    windows, length, apart = codec.blocks.days, codec.window, codec.choose_disjoint(np.arange(codec.K))
     if length < MIN_MARKET_DAYS or items.shape[1] < length or len(apart) < 2:
         return
     _, _, components = np.linalg.svd(codec.history - codec.history.mean(0), full_matrices=False)
@@ -270,10 +261,9 @@ def market_similarities(items: Array, codec: ReturnsCodec, apart: Array) -> Iter
     for similarity, weights in zip(SIMILARITIES, (np.ones(items.shape[2]), components[0]), strict=True):
         stored, new = _standardize((codec.history @ weights)[windows]), _standardize(items @ weights)
         among = np.where(is_apart, stored[apart] @ stored.T, -1.0).max(1)
-        meaning = (
-            "Median correlation of the path of the market with the nearest stored one; ideally that of stored ones."
-        )
-        yield Measure(similarity, float(np.median((new @ stored.T).max(1))), float(np.median(among)), meaning)
+        value, ideal = float(np.median((new @ stored.T).max(1))), float(np.median(among))
+        meaning = "Median correlation of the path of the market with the nearest stored one"
+        yield Measure(similarity, value, ideal, f"{meaning}; ideally that of stored ones.")
 
 
 def _standardize(paths: Array) -> Array:
@@ -285,7 +275,7 @@ def kolmogorov_smirnov(days: Array, history: Array) -> tuple[Array, Array]:
     """Statistic and p-value for each ticker, (N,), (N,), from at most as many new days as historical ones."""
     from scipy.stats import ks_2samp
 
-    chosen = days[np.linspace(0, len(days) - 1, min(len(days), len(history))).round().astype(int)]
+    chosen = days[spaced_indices(len(days), len(history))]
     tests = [ks_2samp(new, old, method="asymp") for new, old in zip(chosen.T, history.T, strict=True)]
     return np.array([test.statistic for test in tests]), np.array([test.pvalue for test in tests])
 

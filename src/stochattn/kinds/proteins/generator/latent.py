@@ -16,16 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike
-from ...._backend.checks import check_count, check_positive
+from ...._backend.checks import check_count
 from ....core.mixture import pick
 from ...generator import Description, Generated
 from . import sequences as seq
-from .conditions import ConditionedSequences
-from .conserved import find_invariant_columns, find_ties, limit_changes, loss
-from .gaps import GapDistribution
-from .mixture import SequenceMixture
-from .sequences import GAP, WeightedSequences
-from .sites import PROTEIN, DirichletMixture, SiteMixture, fit_sites
+from .mixture import ConditionedSequences, SequenceMixture
+from .patterns import GapDistribution, find_invariant_columns, find_ties, limit_changes, loss
+from .sequences import GAP, PROTEIN, DirichletMixture, SiteMixture, WeightedSequences, fit_sites
 
 SHARE, FACTORS, MIN_SIGNAL = 0.9, (1.0, 0.5, 0.25), 0.05
 """Share of the variance that components keep, factors of the bandwidth, and the least signal of a component. Smaller
@@ -43,43 +40,28 @@ probability under equal odds; MIN_ODD is the least number of such sequences that
 
 
 class LatentCalibration(NamedTuple):
-    """A gain, its bias (q L,), and the mean identity of draws with their nearest stored sequence."""
+    """A gain, its bias, and the draws that they give."""
 
     gain: float
-    bias: Array
-    identity: float
+    bias: Array  # (q L,)
+    identity: float  # mean identity of draws with their nearest stored sequence
+    probabilities: Array  # (n, q, L) of residues
 
 
 class LatentParameters(NamedTuple):
-    """x_i ~ (1 − e_ki) softmax(gamma V_i z + b_i) + e_ki q_i around k, z = s z_k + h N(0, Lambda), s² + h² = 1."""
+    """x_i ~ (1 − e_ki) softmax(gamma V_i z + b_i) + e_ki q_i around k, z = s z_k + h N(0, Lambda), s² + h² = 1.
+
+    V (d, q L) are the directions of the components, residue by residue, weighted by their signal.
+    """
 
     memories: Array  # (K, d) z_k, coordinates of the stored sequences among components of one-hot rows with gaps
     variances: Array  # (d,) Lambda, those of the memories; s shrinks the memories so that draws have them too
-    outward: Array  # (d, q L) V, residue by residue, with components weighted by their signal
     sites: SiteMixture  # pi, the site distributions of draws, and q, the distributions of pseudo-counts
-    invariant: Array  # (L,) the residue of invariant columns, −1 for other columns
     substitution_rates: Array  # (K, L) e, probability that a residue is drawn from q: large around unusual sequences
     bandwidth: float  # h, in standard deviations of the stored sequences
     calibration: LatentCalibration  # gamma and b, and the identity they give
     target_identity: float  # mean identity of stored sequences with the nearest other one, which draws should have too
     mixture: SequenceMixture  # the distribution of draws
-
-
-class _Draws(NamedTuple):
-    """Draws of the components, prepared for decoding."""
-
-    x: Array  # (n, q L)
-    rates: Array  # (n, L) e
-    weights: Array  # (n, L) of probabilities that are not substituted, which sum to one at each site
-    gaps: Array  # (n, L) booleans
-
-    @classmethod
-    def of(cls, k: Array, x: Array, rates: Array, gaps: GapDistribution) -> _Draws:
-        """Draws x around memories k (n,)."""
-        uniforms = np.random.default_rng(2).random((len(k), rates.shape[1] + 1), dtype=np.float32)
-        patterns = gaps.sample(k, uniforms[:, -1] < gaps.mixing, uniforms[:, :-1])
-        kept = ((1 - rates) * (1 - gaps.probabilities) + 1e-9)[k]
-        return cls(x, rates[k].astype(np.float32), (kept / kept.sum(0)).astype(np.float32), patterns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,19 +72,13 @@ class CalibratedLatent:
     bandwidth: float | None = None  # h, at most 1 for one Gaussian; None for the normal reference or a part of it
     prior: DirichletMixture = PROTEIN  # of the residues at a site
 
-    def __post_init__(self) -> None:
-        h = self.bandwidth
-        if h is not None and check_positive("bandwidth", h, "Leave it out for the default.") > 1:
-            raise ValueError(f"bandwidth must not exceed 1; got {h!r}. Leave it out for the default.")
-
     @cached_property
     def parameters(self) -> LatentParameters:
         """The calibrated parameters, computed when they are first needed.
 
         gamma is 0, or gives draws the mean identity with the nearest stored sequence that stored sequences have.
         """
-        codes, weights, _ = self.sequences
-        target = float(weights @ seq.nearest_identity(codes)[1])
+        target = float(self.sequences.weights @ seq.nearest_identity(self.sequences.codes)[1])
         invariant = find_invariant_columns(self.sequences)
         gaps, sites = GapDistribution.fit(self.sequences, invariant >= 0), fit_sites(self.sequences, self.prior)
         rates = np.where(invariant < 0, seq.relative_substitution_rates(self.sequences)[:, None] * sites.share, 0.0)
@@ -115,14 +91,55 @@ class CalibratedLatent:
             default = factor * min((4 / ((d + 2) * self.sequences.effective_size)) ** (1 / (d + 4)), 1.0)
             h = float(default if self.bandwidth is None else self.bandwidth)
             x = sample_kernels(memories[k], variances, h, np.concatenate([noise, -noise])) @ outward
-            calibration, table = _match_gain(
-                _Draws.of(k, x, rates, gaps), weights @ rates, sites, wanted, codes, target
-            )
+            calibration = self._match_gain(x, k, rates, gaps, sites, wanted, target)
             if calibration.identity > target - TOLERANCE or not d:
                 break
-        table[:, :, invariant >= 0] = wanted.T[:, invariant >= 0]
-        mixture = self._mixture(k, table, gaps)
-        return LatentParameters(memories, variances, outward, sites, invariant, rates, h, calibration, target, mixture)
+        calibration.probabilities[:, :, invariant >= 0] = wanted.T[:, invariant >= 0]
+        mixture = self._mixture(k, calibration.probabilities, gaps)
+        return LatentParameters(memories, variances, sites, rates, h, calibration, target, mixture)
+
+    def _match_gain(
+        self, x: Array, k: Array, e: Array, gaps: GapDistribution, sites: SiteMixture, mixed: Array, target: float
+    ) -> LatentCalibration:
+        """The gain at which draws x (n, q L) around memories k (n,) have the target identity with stored sequences.
+
+        e: substitution rates (K, L); mixed: the site distributions (L, q) of draws.
+        Identity grows with the gain. All gains use the same uniforms, so that chance does not affect the comparison.
+        """
+        n, L = len(k), len(mixed)
+        of_gaps = np.random.default_rng(2).random((n, L + 1), dtype=np.float32)
+        is_gap = gaps.sample(k, of_gaps[:, -1] < gaps.mixing, of_gaps[:, :-1])
+        uniforms = np.random.default_rng(1).random((n, L), dtype=np.float32)
+        weights = ((1 - e) * (1 - gaps.probabilities) + 1e-9)[k]  # of residues without substitutions
+        weights = (weights / weights.sum(0)).astype(np.float32)
+        mean_rates = (self.sequences.weights @ e)[:, None]
+        wanted = np.maximum((mixed - mean_rates * sites.pseudo) / (1 - mean_rates), 1e-12).T  # without substitutions
+        rates, pseudo = e[k].astype(np.float32)[:, None], sites.pseudo.T.astype(np.float32)
+
+        def at(gain: float, guess: Array) -> LatentCalibration:
+            bias, probabilities = _calibrate_bias(x, gain, wanted, weights, guess)
+            probabilities *= 1 - rates
+            probabilities += rates * pseudo
+            symbols = seq.draw_symbols(probabilities, uniforms)
+            symbols[is_gap] = GAP
+            identity = float(seq.nearest_identity(symbols, self.sequences.codes)[1].mean())
+            return LatentCalibration(gain, bias, identity, probabilities)
+
+        low = at(0.0, np.log(wanted).ravel().astype(np.float32))
+        if low.identity >= target or not x.any():
+            return low
+        high = at(2.0, low.bias)
+        while high.identity < target and high.gain < MAX_GAIN:
+            low, high = high, at(2 * high.gain, high.bias)
+        if high.identity < target:
+            return high
+        for _ in range(MAX_TRIALS):
+            part = (target - low.identity) / (high.identity - low.identity)
+            middle = at(low.gain + min(max(part, 0.1), 0.9) * (high.gain - low.gain), low.bias)
+            if abs(middle.identity - target) < TOLERANCE:
+                break
+            low, high = (middle, high) if middle.identity < target else (low, middle)
+        return middle
 
     def _memories_of_draws(self) -> Array:
         """Memories of the draws of the components, in proportion to their weights; both halves are equal: (n,)."""
@@ -137,10 +154,8 @@ class CalibratedLatent:
         """The mixture of draws, in which odd numbers of cysteines are not more frequent than in stored sequences."""
         from scipy.special import bdtr
 
-        ties = find_ties(self.sequences, self.prior.n_letters)
-        broken = loss(self.sequences.effective_size)
-        mixture = SequenceMixture(k, probabilities, gaps, ties, broken)
         size, odd = self.sequences.effective_size, (self.sequences.codes == CYSTEINE).sum(1) % 2 == 1
+        mixture = SequenceMixture(k, probabilities, gaps, find_ties(self.sequences, self.prior.n_letters), loss(size))
         n_odd = float(self.sequences.weights @ odd) * size
         if self.prior.n_letters != PROTEIN.n_letters or bdtr(n_odd, round(size), 0.5) > MAX_CHANCE:
             return mixture
@@ -148,12 +163,13 @@ class CalibratedLatent:
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
-        codes, source = self.parameters.mixture.sample(check_count("n", n, at_least=0), rng)
+        codes, source = self.parameters.mixture.draws.sample(check_count("n", n, at_least=0), rng)
         return Generated(codes, self.sequences.indices[source])
 
     def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
         """The exact distribution of draws given {site: code}."""
-        return ConditionedSequences.of(self.sequences, self.parameters.mixture).condition(observation)
+        free = np.full(self.sequences.codes.shape[1], -1)
+        return ConditionedSequences(self.sequences, self.parameters.mixture, free).condition(observation)
 
     def log_density(self, codes: ArrayLike) -> Array:
         """The exact natural log p of sequences: (n, L) -> (n,)."""
@@ -197,52 +213,6 @@ def _components(sequences: WeightedSequences, share: float, q: int = GAP) -> tup
     return memories.astype(np.float32), variances[:d].astype(np.float32), outward.astype(np.float32)
 
 
-def _softmax(x: Array, gain: float, bias: Array, q: int) -> Array:
-    """Probabilities of residues: (n, q L) -> (n, q, L)."""
-    p = (x * np.float32(gain) + bias).reshape(len(x), q, -1)
-    p -= p.max(1, keepdims=True)
-    np.exp(p, out=p)
-    p /= p.sum(1, keepdims=True)
-    return np.asarray(p)
-
-
-def _match_gain(
-    draws: _Draws, mean_rates: Array, sites: SiteMixture, mixed: Array, codes: Array, target: float
-) -> tuple[LatentCalibration, Array]:
-    """The gain at which draws have the target identity with their nearest stored sequence, and probabilities (n, q, L).
-
-    Identity grows with the gain. All gains use the same uniforms, so that chance does not affect the comparison.
-    """
-    uniforms = np.random.default_rng(1).random(draws.gaps.shape, dtype=np.float32)
-    kept = 1 - mean_rates[:, None]
-    wanted = np.maximum((mixed - mean_rates[:, None] * sites.pseudo) / kept, 1e-12).T  # without substitutions
-    rates, pseudo = draws.rates[:, None], sites.pseudo.T.astype(np.float32)
-
-    def at(gain: float, guess: Array) -> tuple[LatentCalibration, Array]:
-        bias, probabilities = _calibrate_bias(draws.x, gain, wanted, draws.weights, guess)
-        probabilities *= 1 - rates
-        probabilities += rates * pseudo
-        symbols = seq.draw_symbols(probabilities, uniforms)
-        symbols[draws.gaps] = GAP
-        return LatentCalibration(gain, bias, float(seq.nearest_identity(symbols, codes)[1].mean())), probabilities
-
-    low = at(0.0, np.log(wanted).ravel().astype(np.float32))
-    if low[0].identity >= target or not draws.x.any():
-        return low
-    high = at(2.0, low[0].bias)
-    while high[0].identity < target and high[0].gain < MAX_GAIN:
-        low, high = high, at(2 * high[0].gain, high[0].bias)
-    if high[0].identity < target:
-        return high
-    for _ in range(MAX_TRIALS):
-        part = (target - low[0].identity) / (high[0].identity - low[0].identity)
-        middle = at(low[0].gain + min(max(part, 0.1), 0.9) * (high[0].gain - low[0].gain), low[0].bias)
-        if abs(middle[0].identity - target) < TOLERANCE:
-            break
-        low, high = (middle, high) if middle[0].identity < target else (low, middle)
-    return middle
-
-
 def _calibrate_bias(x: Array, gain: float, wanted: Array, weights: Array, bias: Array) -> tuple[Array, Array]:
     """The bias (q L,) at which the mean probabilities of draws x, with weights (n, L), are `wanted` (q, L).
 
@@ -250,7 +220,10 @@ def _calibrate_bias(x: Array, gain: float, wanted: Array, weights: Array, bias: 
     by mean (1 − mean)/mean of p (1 − p), which is Newton's step for two residues.
     """
     for _ in range(MAX_ROUNDS):
-        probabilities = _softmax(x, gain, bias, len(wanted))
+        probabilities = (x * np.float32(gain) + bias).reshape(len(x), *wanted.shape)  # a softmax over the residues
+        probabilities -= probabilities.max(1, keepdims=True)
+        np.exp(probabilities, out=probabilities)
+        probabilities /= probabilities.sum(1, keepdims=True)
         means = np.maximum(np.einsum("nl,nsl->sl", weights, probabilities), 1e-30)
         if np.abs(means - wanted).max() < TOLERANCE:
             break

@@ -1,33 +1,40 @@
 """An exact mixture of distributions of aligned sequences, whose components have independent sites except for ties.
 
 p(x) = mean_m p_m(x). Component m belongs to the stored sequence k_m. With probability 1 − `gaps.mixing` it has the gaps
-of that sequence, otherwise those of a Markov chain (see `gaps`). It draws a residue at each site without a gap from its
-own probabilities, with two exceptions:
+of that sequence, otherwise those of a Markov chain. It draws a residue at each site without a gap from its own
+probabilities, with two exceptions (see `patterns` for gaps and ties):
 
-- The residues of a tie (see `conserved`) are all present or all absent, unless the tie is broken.
+- The residues of a tie are all present or all absent, unless the tie is broken.
 - Sequences with an odd number of one residue are accepted with probability `Parity.acceptance`, others always.
   Cysteines pair up in disulfide bonds, so an odd number is rare in families that have them. A rejected sequence is
   drawn again, from the same component and with gaps of the same kind.
 
-The density is in closed form, and so is the distribution given the symbols of some sites (see `conditions`). For the
-latter, parity counts only residues outside of ties, and ties with an odd number of the residue are left out: other ties
-add an even number, unless they are broken.
+The density is in closed form, and so is the distribution given the symbols of some sites, by Bayes' rule over
+components. The weight of a component with gaps of one kind, those of its stored sequence or of the chain, is multiplied
+by the probability of the given symbols: of residues, of ties, of gaps (`GapDistribution.condition`), and of the
+acceptance of the parity. Other sites are then drawn as before. p(x | given) = p(x)/P(given), with P(given) in closed
+form: in a pattern of the chain, a tie with given residues has one evidence without a gap and another one with a gap, so
+a product over ties is a sum over the sets of ties without a gap. Parity counts only residues outside of ties, and ties
+with an odd number of the residue are left out: other ties add an even number, unless they are broken.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from ...._backend.arrays import Array
-from ....core.mixture import pick
-from .conserved import LEAST, Tie, TieDistribution, probability_of_others, tie_presence
-from .gaps import GapDistribution
-from .sequences import GAP, N_SYMBOLS
+from ...._backend.arrays import Array, ArrayLike
+from ...._backend.checks import check_count
+from ....core.mixture import perplexity, pick
+from ...generator import Description, Generated, few_sources
+from .patterns import LEAST, GapDistribution, Tie, TieDistribution, probability_of_others, tie_presence
+from .sequences import GAP, N_SYMBOLS, WeightedSequences, check_codes
 
 BLOCK = 1024
 """Sequences drawn at a time. Blocks are always full, because rejected sequences take more numbers from the stream."""
@@ -39,27 +46,22 @@ class Parity(NamedTuple):
     residue: int
     acceptance: float
 
-    def odd(self, codes: Array, ties: tuple[TieDistribution, ...]) -> Array:
-        """Whether sequences (n, L) have an odd number of the residue outside of ties: (n,)."""
-        n_residues = (codes == self.residue).sum(1)
-        for tie in ties:
-            n_residues -= (codes[:, tie.tie.sites] == self.residue).sum(1)
-        return np.asarray(n_residues % 2 == 1)
+    def accept(self, sign: Array, probability: Array | float = 1.0) -> Array:
+        """The probability of an event and of acceptance, from that of the event, and `sign`, E (−1)^N in the event."""
+        return (1 + self.acceptance) / 2 * probability + (1 - self.acceptance) / 2 * sign
 
 
 @dataclass(frozen=True, eq=False)
 class SequenceDraws:
     """Draws of the components, with the gaps of their stored sequences or of the chain."""
 
-    memory: Array  # (M,) the stored sequence of each component
-    probabilities: Array  # (M, q, L) of residues
-    below: Array  # (q − 1, M, L) sums of the probabilities up to each residue but the last
+    mixture: SequenceMixture
     gaps: GapDistribution  # conditioned on the gaps of `fixed`
     ties: tuple[TieDistribution, ...]
-    parity: Parity | None
     weights: Array  # (M,) of the components
     by_chain: Array  # (M,) probability of the gaps of the chain
     fixed: Array  # (L,) the symbol that a site must have, −1 for free sites
+    log_evidence: float = 0.0  # log P(given)
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """n sequences (n, L), and the stored sequence of each (n,). The first m of n are those of a call for m."""
@@ -70,16 +72,15 @@ class SequenceDraws:
             m = pick(cumulative, which.random(BLOCK))
             uniforms = patterns.random((BLOCK, L + 1), dtype=np.float32)
             by_chain = uniforms[:, -1] < self.by_chain[m]
-            sequences = self._draw_accepted(
-                m, by_chain, self._gaps(m, by_chain, uniforms[:, :-1], patterns), patterns, symbols
-            )
-            codes[begin : begin + BLOCK] = sequences[: n - begin]
-            source[begin : begin + BLOCK] = self.memory[m][: n - begin]
+            gaps = self._gaps(m, by_chain, uniforms[:, :-1], patterns)
+            codes[begin : begin + BLOCK] = self._draw_accepted(m, by_chain, gaps, patterns, symbols)[: n - begin]
+            source[begin : begin + BLOCK] = self.mixture.memory[m][: n - begin]
         return codes, source
 
     def _gaps(self, m: Array, by_chain: Array, uniforms: Array, patterns: np.random.Generator) -> Array:
         """Gaps of components m (n,) at uniforms (n, L); those of the chain are drawn until ties accept them."""
-        gaps = self.gaps.sample(self.memory[m], by_chain, uniforms)
+        memory = self.mixture.memory
+        gaps = self.gaps.sample(memory[m], by_chain, uniforms)
         conditioned = [tie for tie in self.ties if tie.touched]
         left = np.flatnonzero(by_chain) if conditioned else np.empty(0, dtype=np.intp)
         while len(left):
@@ -90,20 +91,18 @@ class SequenceDraws:
                 chance *= np.where(complete, evidence[:, 1], evidence[:, 0]) / np.maximum(evidence.max(1), LEAST)
             left = left[patterns.random(len(left)) >= chance]
             again = patterns.random((len(left), len(self.fixed)), dtype=np.float32)
-            gaps[left] = self.gaps.sample(self.memory[m[left]], np.ones(len(left), dtype=bool), again)
+            gaps[left] = self.gaps.sample(memory[m[left]], np.ones(len(left), dtype=bool), again)
         return gaps
 
     def _draw_accepted(
         self, m: Array, by_chain: Array, gaps: Array, patterns: np.random.Generator, symbols: np.random.Generator
     ) -> Array:
         """Sequences of components m (n,), drawn, with new gaps of the chain, until their parity is accepted."""
-        codes = self._draw(m, gaps, symbols)
-        if self.parity is None:
-            return codes
-        left = np.arange(len(m))
-        while len(left):
-            odd = self.parity.odd(codes[left], self.ties)
-            left = left[odd & (symbols.random(len(left)) >= self.parity.acceptance)]
+        codes, parity = self._draw(m, gaps, symbols), self.mixture.parity
+        left = np.arange(0 if parity is None else len(m))
+        while parity is not None and len(left):
+            odd = self.mixture.is_odd(codes[left], parity)
+            left = left[odd & (symbols.random(len(left)) >= parity.acceptance)]
             chains = left[by_chain[left]]
             uniforms = patterns.random((len(chains), len(self.fixed)), dtype=np.float32)
             gaps[chains] = self._gaps(m[chains], by_chain[chains], uniforms, patterns)
@@ -112,7 +111,7 @@ class SequenceDraws:
 
     def _draw(self, m: Array, gaps: Array, symbols: np.random.Generator) -> Array:
         """One draw of each component m (n,) with these gaps (n, L)."""
-        n, L = gaps.shape
+        (n, L), probabilities, below = gaps.shape, self.mixture.probabilities, self.mixture.below
         uniforms = symbols.random((n, L), dtype=np.float32)
         present = np.zeros((n, len(self.ties)), dtype=bool)
         for t, tie in enumerate(self.ties):
@@ -122,14 +121,14 @@ class SequenceDraws:
             present[:, t] = is_tied & (uniform < tie.present[m, complete])
             absent = np.flatnonzero(is_tied & ~present[:, t])
             for site, residue in zip(tie.tie.sites, tie.tie.residues, strict=True):  # skip the residue of the tie
-                of_residue = self.probabilities[m[absent], residue, site]
-                below = self.below[residue - 1, m[absent], site] if residue else np.zeros(len(absent), np.float32)
+                of_residue = probabilities[m[absent], residue, site]
+                start = below[residue - 1, m[absent], site] if residue else np.zeros(len(absent), np.float32)
                 u = uniforms[absent, site] * (1 - of_residue)
-                uniforms[absent, site] = np.where(u < below, u, u + of_residue)
+                uniforms[absent, site] = np.where(u < start, u, u + of_residue)
         codes, above = np.zeros((n, L), dtype=np.uint8), np.empty((n, L), dtype=bool)
         limits = np.empty((n, L), dtype=np.float32)  # one work array for all residues
-        for below in self.below:
-            np.take(below, m, axis=0, out=limits, mode="clip")  # this mode needs no buffer, and all m are in range
+        for sums in below:
+            np.take(sums, m, axis=0, out=limits, mode="clip")  # this mode needs no buffer, and all m are in range
             np.less_equal(limits, uniforms, out=above)
             codes += above.view(np.uint8)
         for t, tie in enumerate(self.ties):
@@ -172,12 +171,9 @@ class SequenceMixture:
         M, _, L = self.probabilities.shape
         nothing, shares = np.full(L, -1), np.full(M, self.gaps.mixing)
         ties = tuple(TieDistribution.of(tie, self.probabilities, self.broken, nothing) for tie in self.ties)
-        weights = np.full(M, 1 / M)
-        return SequenceDraws(
-            self.memory, self.probabilities, self.below, self.gaps, ties, self.parity, weights, shares, nothing
-        )
+        return SequenceDraws(self, self.gaps, ties, np.full(M, 1 / M), shares, nothing)
 
-    @property
+    @cached_property
     def untied(self) -> Array:
         """Which sites are in no tie: (L,)."""
         mask = np.ones(self.probabilities.shape[2], dtype=bool)
@@ -185,9 +181,9 @@ class SequenceMixture:
             mask[tie.sites] = False
         return mask
 
-    def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """n sequences (n, L), and the stored sequence of each (n,). The first m of n are those of a call for m."""
-        return self.draws.sample(n, rng)
+    def is_odd(self, codes: Array, parity: Parity) -> Array:
+        """Whether sequences (n, L) have an odd number of the residue of the parity outside of ties: (n,)."""
+        return np.asarray((codes[:, self.untied] == parity.residue).sum(1) % 2 == 1)
 
     def log_density(self, codes: Array) -> Array:
         """log p of sequences (n, L): (n,)."""
@@ -199,14 +195,14 @@ class SequenceMixture:
             logs = self._log_gaps(block == GAP) + self._log_residues(block)
             result[begin : begin + size] = np.logaddexp.reduce(logs, axis=1) - math.log(len(self.memory))
         if self.parity is not None:
-            result += np.where(self.parity.odd(codes, self.draws.ties), np.log(self.parity.acceptance), 0.0)
+            result += np.where(self.is_odd(codes, self.parity), np.log(self.parity.acceptance), 0.0)
         return result
 
     def _log_gaps(self, gaps: Array) -> Array:
         """log P(gaps | m), over the probability that a sequence with such gaps is accepted: (n, L) -> (n, M)."""
         stored, chain = self.log_acceptance
         by_chain = (np.log(self.gaps.mixing) + self.gaps.log_chain(gaps))[:, None] - chain
-        same = self.gaps.matches(gaps)[:, self.memory]
+        same = (gaps[:, None] == self.gaps.stored[None]).all(2)[:, self.memory]
         return np.where(same, np.logaddexp(by_chain, np.log1p(-self.gaps.mixing) - stored), by_chain)
 
     def _log_residues(self, codes: Array) -> Array:
@@ -244,11 +240,6 @@ class SequenceMixture:
         stored = np.where(gaps.stored[self.memory], 1.0, factors).prod(1)
         return Signs(stored, gaps.mean_product(factors, complete))
 
-    def accept(self, sign: Array) -> Array:
-        """The probability that a sequence is accepted if E (−1)^N is `sign`; 1 without a parity."""
-        acceptance = 1.0 if self.parity is None else self.parity.acceptance
-        return (1 + acceptance) / 2 + (1 - acceptance) / 2 * sign
-
     @cached_property
     def log_acceptance(self) -> Signs:
         """log of the probability that a sequence is accepted, with gaps of each kind."""
@@ -256,7 +247,7 @@ class SequenceMixture:
             return Signs(np.zeros(len(self.memory)), np.zeros(len(self.memory)))
         L = self.probabilities.shape[2]
         signs = self.signs(np.full(L, -1), self.gaps, np.zeros(L, dtype=bool))
-        return Signs(np.log(self.accept(signs.stored)), np.log(self.accept(signs.chain)))
+        return Signs(*(np.log(self.parity.accept(sign)) for sign in signs))
 
     def limit_odd_share(self, residue: int, most: float) -> SequenceMixture:
         """The mixture in which at most this share of draws has an odd number of the residue outside of ties."""
@@ -273,3 +264,111 @@ class SequenceMixture:
             share = shares @ (acceptance * odds / (1 - (1 - acceptance) * odds)).mean(1)
             low, high = (low, acceptance) if share > most else (acceptance, high)
         return replace(mixture, parity=Parity(residue, high))
+
+
+MAX_TIES, MIN_EXPLAINING = 10, 3
+"""Largest number of ties that are conditioned in part; fewer stored sequences that explain a condition give a note."""
+
+
+def _mean_acceptance(
+    mixture: SequenceMixture, fixed: Array, gaps: GapDistribution, ties: tuple[TieDistribution, ...]
+) -> tuple[Array, Array]:
+    """E (evidence of ties · P(accepted)) in each component, with the gaps of its sequence and of the chain: (M,)."""
+    M, L, parity = len(mixture.memory), len(fixed), mixture.parity
+    sign = 1.0 if parity is None else 1.0 - 2.0 * mixture.is_odd(fixed[None], parity)
+    evidence = np.ones(M)
+    for tie in ties:
+        complete = ~np.asarray(gaps.stored[:, tie.tie.sites].any(1))[mixture.memory]
+        evidence *= np.where(complete, tie.evidence[:, 1], tie.evidence[:, 0])
+    stored, chain = evidence, np.zeros(M)
+    if parity is not None:
+        stored = stored * parity.accept(sign * mixture.signs(fixed, gaps, np.zeros(L, dtype=bool)).stored)
+    for factor, complete in _sets(ties, L):
+        probability = gaps.mean_product(np.ones((1, L)), complete)
+        if parity is not None:
+            probability = parity.accept(sign * mixture.signs(fixed, gaps, complete).chain, probability)
+        chain += factor * probability
+    return stored, np.maximum(chain, 0.0)
+
+
+def _sets(ties: tuple[TieDistribution, ...], L: int) -> Iterator[tuple[Array, Array]]:
+    """Π_t (a_t + (b_t − a_t) 1[t has no gap]) as a sum over sets of ties without a gap: factors (M,), sites (L,)."""
+    open_ties, shared = [], np.ones(1)
+    for tie in ties:
+        if (tie.evidence[:, 0] != tie.evidence[:, 1]).any():
+            open_ties.append(tie)
+        else:
+            shared = shared * tie.evidence[:, 0]
+    if len(open_ties) > MAX_TIES:
+        rule = f"a condition may name some of the sites of at most {MAX_TIES} groups of residues that come together"
+        raise ValueError(f"{rule}; got {len(open_ties)} groups. Name all of their sites, or fewer groups.")
+    for chosen in product((False, True), repeat=len(open_ties)):
+        factor, complete = shared, np.zeros(L, dtype=bool)
+        for tie, without_gap in zip(open_ties, chosen, strict=True):
+            with_gap, none = tie.evidence.T
+            factor = factor * (none - with_gap if without_gap else with_gap)
+            complete[tie.tie.sites] |= without_gap
+        yield factor, complete
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionedSequences:
+    """A mixture of sequences given the symbols of some sites."""
+
+    sequences: WeightedSequences
+    mixture: SequenceMixture
+    conditioned: Array  # (L,) the symbol that a site must have, −1 for free sites
+
+    @cached_property
+    def posterior(self) -> SequenceDraws:
+        """Draws of the components, given the symbols."""
+        mixture, fixed = self.mixture, self.conditioned
+        ties = tuple(TieDistribution.of(tie, mixture.probabilities, mixture.broken, fixed) for tie in mixture.ties)
+        forced = np.where(fixed < 0, -1, fixed == GAP)
+        gaps, log_chain = mixture.gaps.condition(forced)
+        consistent = (mixture.gaps.stored == forced)[:, fixed >= 0].all(1)[mixture.memory]
+        stored, chain = _mean_acceptance(mixture, fixed, gaps, ties)
+        sites = np.flatnonzero(mixture.untied & (fixed >= 0) & (fixed != GAP))
+        with np.errstate(divide="ignore"):
+            residues = np.maximum(np.log(mixture.probabilities[:, fixed[sites], sites].astype(np.float64)), -700).sum(1)
+            by_stored = np.log1p(-gaps.mixing) + np.log(stored) - mixture.log_acceptance.stored
+            by_chain = np.log(gaps.mixing) + log_chain + np.log(chain) - mixture.log_acceptance.chain
+        by_gaps = np.stack([np.where(consistent, by_stored, -np.inf), by_chain], axis=1)
+        logs = by_gaps + residues[:, None] - np.log(len(mixture.memory))
+        total = float(np.logaddexp.reduce(logs, axis=None))
+        if not np.isfinite(total):
+            raise ValueError("the conditioned symbols cannot occur together. Condition on fewer of them.")
+        by_kind = np.exp(logs - total)  # (M, 2) with the gaps of the stored sequence and with those of the chain
+        weights = by_kind.sum(1)
+        return SequenceDraws(mixture, gaps, ties, weights, by_kind[:, 1] / np.maximum(weights, LEAST), fixed, total)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Generated:
+        """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
+        codes, source = self.posterior.sample(check_count("n", n, at_least=0), rng)
+        return Generated(codes, self.sequences.indices[source])
+
+    def condition(self, observation: Mapping[int, int]) -> ConditionedSequences:
+        """The mixture given symbols by site, counted from 0: {site: code}."""
+        conditioned = self.conditioned.copy()
+        for site, code in observation.items():  # which `ProteinCodec.condition` has checked
+            conditioned[site] = code
+        result = ConditionedSequences(self.sequences, self.mixture, conditioned)
+        result.posterior  # noqa: B018  # so that an impossible condition is an error now, not at the first draw
+        return result
+
+    def log_density(self, codes: ArrayLike) -> Array:
+        """Natural log p(x | given) of sequences (n, L), −inf if a given symbol differs: (n,)."""
+        codes = check_codes(codes, len(self.conditioned))
+        is_conditioned = self.conditioned >= 0
+        result = self.mixture.log_density(codes) - self.posterior.log_evidence
+        return np.where((codes[:, is_conditioned] == self.conditioned[is_conditioned]).all(1), result, -np.inf)
+
+    def describe(self) -> Description:
+        """The condition, with a note if few stored sequences explain it."""
+        n, K = int((self.conditioned >= 0).sum()), len(self.sequences.codes)
+        weights = np.bincount(self.mixture.memory, self.posterior.weights, K)
+        n_explaining = perplexity(np.log(np.maximum(weights, LEAST)))
+        few = n > 0 and n_explaining < MIN_EXPLAINING and K >= 2 * MIN_EXPLAINING
+        notes = (f"{few_sources(n_explaining, 'sequence')}.",) if few else ()
+        condition_text = f", given {n} conditioned site{'s' if n > 1 else ''} (exact)" if n else ""
+        return Description("latent", f"calibrated latent{condition_text}", notes)

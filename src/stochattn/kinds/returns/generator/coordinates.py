@@ -254,9 +254,7 @@ class WindowCoordinates(Coordinates):
     def of_days(cls, day: Coordinates, history: Array, blocks: Blocks, norm: str, market: str) -> WindowCoordinates:
         """Coordinates of the windows of a history (T, N), by a map fitted on days whose rows keep their lengths."""
         day, market = with_market(day, history, market if norm == "restored" else "none", blocks.window)
-        inward, outward = day.inward, day.outward
-        if inward is None or outward is None:
-            raise TypeError("coordinates with a market have maps in both directions")
+        inward, outward = np.asarray(day.inward), np.asarray(day.outward)
         z = day.rows(history)  # (T, c)
         groups, surroundings = Groups.of(len(outward), market != "none"), None
         if market != "none":

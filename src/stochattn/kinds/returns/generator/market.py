@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -57,7 +56,11 @@ def with_market(day: Coordinates, history: Array, market: str, window: int) -> t
         raise ValueError(f"market={market!r}: the mean of all columns never changes. Pass market='component'.")
     z = (history - day.mean) @ inward
     chosen = max(directions, key=lambda name: _explained_share(z @ directions[name], history))
-    R = _reflection(directions[chosen])
+    # The symmetric orthogonal matrix (c, c) whose first column is the direction or its negative.
+    direction = directions[chosen]
+    v = (direction if direction[0] >= 0 else -direction) - np.eye(c)[0]
+    square = float(v @ v)
+    R = np.eye(c) - (2 / square * np.outer(v, v) if square > 1e-24 else 0.0)
     return replace(day, inward=inward @ R, outward=R @ outward, stored=day.stored @ R), chosen
 
 
@@ -67,14 +70,6 @@ def _explained_share(scores: Array, history: Array) -> float:
     moving = np.ptp(history, axis=0) > 0
     products = np.square((scores - scores.mean()) @ centered[:, moving])
     return float(np.mean(products / (np.square(centered[:, moving]).sum(0) * np.square(scores - scores.mean()).sum())))
-
-
-def _reflection(direction: Array) -> Array:
-    """The symmetric orthogonal matrix (c, c) whose first column is this unit vector (c,) or its negative."""
-    first = np.eye(len(direction))[0]
-    v = (direction if direction[0] >= 0 else -direction) - first
-    square = float(v @ v)
-    return np.eye(len(v)) - (2 / square * np.outer(v, v) if square > 1e-24 else 0.0)
 
 
 def surrounding_volatility(days: Array, runs: Sequence[int]) -> Array:
@@ -113,21 +108,10 @@ returns of the history. The steps halve the error of leverage; with more, moves 
 MAX_STEPS, TOLERANCE = 50, 1e-10
 
 
-class PastReturns(NamedTuple):
-    """Returns of the last days, (n,) each, and their mean over a long time; all zero before the first day."""
-
-    last: tuple[Array, ...]
-    mean: Array
-
-    @classmethod
-    def none(cls, *shape: int) -> PastReturns:
-        """The returns before the first day."""
-        return cls((np.zeros(shape),) * N_RETURNS, np.zeros(shape))
-
-    def after(self, returns: Array) -> PastReturns:
-        """The past returns after a day with these returns."""
-        keep = 0.5 ** (1 / LONG)
-        return PastReturns((returns, *self.last[:-1]), keep * self.mean + (1 - keep) * returns)
+def _next_past(past: Array, returns: Array) -> Array:
+    """The past (N_RETURNS + 1, ...), returns of the last days and their mean over a long time, after one more day."""
+    keep = 0.5 ** (1 / LONG)
+    return np.stack([returns, *past[: N_RETURNS - 1], keep * past[-1] + (1 - keep) * returns])
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +141,11 @@ class MarketSigns:
 
         def sums(signs: Array) -> Array:
             by_day = np.bincount(windows.ravel(), signs.ravel(), len(scores))
-            returns, past = np.zeros(n_past), PastReturns.none(len(windows))
+            returns, past = np.zeros(n_past), np.zeros((n_past, len(windows)))
             for day, sign in zip(windows.T, signs.T, strict=True):
                 today = sign * np.abs(scores[day])
-                returns += [today @ each for each in (*past.last, past.mean)]
-                past = past.after(today)
+                returns += [today @ each for each in past]
+                past = _next_past(past, today)
             return np.concatenate([by_day @ terms[:, :-n_past], returns / scale[-n_past:]]) / windows.size
 
         stored, steps = model(coefficients).signs[windows], [coefficients]
@@ -186,23 +170,25 @@ class MarketSigns:
 
         recall: added to the log odds of the sign of the history; at infinity, all signs are kept
         """
-        flips, past = np.empty(days.shape), PastReturns.none(len(days))
+        from scipy.special import expit
+
+        flips, past = np.empty(days.shape), np.zeros((N_RETURNS + 1, len(days)))
         for t, day in enumerate(days.T):
-            signs = np.where(uniforms[:, t] < _share(self._log_odds(day, past, recall)), 1.0, -1.0)
-            past = past.after(signs * self.sizes[day])
+            signs = np.where(uniforms[:, t] < expit(self._log_odds(day, past, recall)), 1.0, -1.0)
+            past = _next_past(past, signs * self.sizes[day])
             flips[:, t] = signs * self.signs[day]
         return flips
 
     def log_probabilities(self, signs: Array, days: Array, recall: float = 0.0) -> Array:
         """log P(signs | sizes) of signs (n, window) for the sizes of windows of days (K, window): (n, K)."""
-        total, past = np.zeros((len(signs), len(days))), PastReturns.none(len(signs), len(days))
+        total, past = np.zeros((len(signs), len(days))), np.zeros((N_RETURNS + 1, len(signs), len(days)))
         for sign, day in zip(signs.T[:, :, None], days.T, strict=True):
             total -= np.logaddexp(0.0, -sign * self._log_odds(day, past, recall))
-            past = past.after(sign * self.sizes[day])
+            past = _next_past(past, sign * self.sizes[day])
         return total
 
-    def _log_odds(self, day: Array, past: PastReturns, recall: float) -> Array:
-        returns = sum(b * r for b, r in zip(self.momentum, (*past.last, past.mean), strict=True))
+    def _log_odds(self, day: Array, past: Array, recall: float) -> Array:
+        returns = sum(b * r for b, r in zip(self.momentum, past, strict=True))
         return np.asarray(self.log_odds[day] + self.sizes[day] * returns + recall * self.signs[day])
 
 
@@ -213,13 +199,12 @@ def _terms(scores: Array, other_sizes: Array) -> Array:
     later = [np.append(sizes[k:], np.full(min(k, T), mean)) for k in range(1, N_LATER + 1)]
     means = [_mean_of_earlier(sizes[::-1], LONG, mean)[::-1]]
     means += [_mean_of_earlier(sizes, half_life, mean) for half_life in HALF_LIVES]
-    past, returns = PastReturns.none(), []
+    past, returns = np.zeros(N_RETURNS + 1), []
     for score in scores:
-        returns.append([*past.last, past.mean])
-        past = past.after(score)
-    factors = np.column_stack(
-        [sizes, other_sizes - other_sizes.mean(), *(each - mean for each in (*later, *means)), np.array(returns)]
-    )
+        returns.append(past)
+        past = _next_past(past, score)
+    centered = (other_sizes - other_sizes.mean(), *(each - mean for each in (*later, *means)))
+    factors = np.column_stack([sizes, *centered, np.array(returns)])
     return np.column_stack([np.ones(T), sizes, sizes[:, None] * factors])
 
 
@@ -234,18 +219,14 @@ def _mean_of_earlier(values: Array, half_life: float, start: float) -> Array:
 
 def _regression(terms: Array, is_rise: Array) -> tuple[Array, Array]:
     """Coefficients (p,) of a logistic regression on terms (n, p), penalised by squares; and the curvature."""
+    from scipy.special import expit
+
     coefficients, penalty = np.zeros(terms.shape[1]), PENALTY * np.eye(terms.shape[1])
     for _ in range(MAX_STEPS):
-        shares = _share(terms @ coefficients)
+        shares = np.asarray(expit(terms @ coefficients))
         curvature = (terms * (shares * (1 - shares))[:, None]).T @ terms + penalty
         step = np.linalg.solve(curvature, terms.T @ (is_rise - shares) - penalty @ coefficients)
         coefficients += step
         if np.abs(step).max() < TOLERANCE:
             break
     return coefficients, curvature
-
-
-def _share(log_odds: Array) -> Array:
-    from scipy.special import expit
-
-    return np.asarray(expit(log_odds))

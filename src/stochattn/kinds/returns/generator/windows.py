@@ -22,7 +22,7 @@ from ...generator import Description, Generated
 from ...hopfield import N_MEASURED, Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
 from ...options import NORMS
 from ...regions import FeatureObservation
-from ..description import MARGINALS, MARKET_PATHS
+from ..description import MARGINALS, MARKET_PATHS, WindowOptions
 from .coordinates import MAX_NUMBERS, Blocks, MarginalCalibration, WindowCoordinates
 from .market import MarketSigns
 
@@ -109,30 +109,19 @@ class WindowEmbedding(LinearEmbedding):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def fit(
-        cls,
-        history: Array,
-        blocks: Blocks,
-        *,
-        variance: float | None,
-        whiten: bool,
-        norm: str,
-        marginals: str,
-        market: str = "auto",
-        market_path: str = "new",
-    ) -> Self:
-        """The embedding of the windows of a history (T, N); options as in `Coordinates.fit` and `with_market`."""
-        check_choice("norm", norm, NORMS)
-        check_choice("market_path", market_path, MARKET_PATHS)
-        check_choice("marginals", marginals, MARGINALS)
+    def fit(cls, history: Array, blocks: Blocks, options: WindowOptions) -> Self:
+        """The embedding of the windows of a history (T, N)."""
+        check_choice("norm", options.norm, NORMS)
+        check_choice("market_path", options.market_path, MARKET_PATHS)
+        check_choice("marginals", options.marginals, MARGINALS)
         # Days that separate windows share count once.
         days = np.unique(history, axis=0) if blocks.is_separate else history
-        day = Coordinates.fit(days, variance=variance, whiten=whiten, norm="whole")
+        day = Coordinates.fit(days, variance=options.variance, whiten=options.whiten, norm="whole")
         note = "days have a single component and no directions: rows keep their lengths (norm 'whole')."
-        norm, notes = ("whole", (note,)) if day.d == 1 else (norm, ())
-        coordinates = WindowCoordinates.of_days(day, history, blocks, norm, market)
-        calibrated, signs = marginals == "calibrated" and norm != "paper", None
-        if market_path == "new" and coordinates.market != "none":
+        norm, notes = ("whole", (note,)) if day.d == 1 else (options.norm, ())
+        coordinates = WindowCoordinates.of_days(day, history, blocks, norm, options.market)
+        calibrated, signs = options.marginals == "calibrated" and norm != "paper", None
+        if options.market_path == "new" and coordinates.market != "none":
             z = coordinates.stored_days.components
             windows = coordinates.days[coordinates.round]
             signs = MarketSigns.fit(z[:, 0], np.linalg.norm(z[:, 1:], axis=1), blocks.runs, windows)
@@ -309,7 +298,6 @@ class PathGenerator:
     """Paths (n, days, N) of windows that are linked by volatility, or independent without links."""
 
     windows: WindowGenerator
-    embedding: WindowEmbedding
     days: int
     links: VolatilityLinks | None
 
@@ -319,25 +307,25 @@ class PathGenerator:
         if windows.sampler != "exact":
             got = f"got sampler={windows.sampler!r}"
             raise ValueError(f"days needs exact draws of windows; {got}. Leave out sampler or days.")
-        embedding, weights = windows.embedding.at(windows.beta), windows.source_probabilities()
-        links = VolatilityLinks.fit(embedding.history, blocks, weights) if link else None
-        return cls(windows, embedding, check_count("days", days), links)
+        history, weights = windows.embedding.history, windows.source_probabilities()
+        links = VolatilityLinks.fit(history, blocks, weights) if link else None
+        return cls(windows, check_count("days", days), links)
 
     @property
     def numbers_per_item(self) -> int:
         """Numbers of a path."""
-        return self.days * int(self.embedding.history.shape[1])
+        return self.days * int(self.windows.embedding.history.shape[1])
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n paths; the first m of n are those of a call for m."""
-        n_windows = -(-self.days // self.embedding.coordinates.window)
+        n_windows = -(-self.days // self.windows.embedding.coordinates.window)
         cumulative = np.cumsum(self.windows.source_probabilities())
         which, noise = rng.spawn(2)
         parts, source = [], None
         uniforms = which.random((n, n_windows, 2)).swapaxes(0, 1)
         for u, stream in zip(uniforms, noise.spawn(n_windows), strict=True):
             source = pick(cumulative, u[:, 0]) if self.links is None or source is None else self.links.draw(source, u)
-            parts.append(self.embedding.around(source, stream))
+            parts.append(self.windows.decoder.around(source, stream))
         return Generated(np.concatenate(parts, axis=1)[:, : self.days], None)
 
     def condition(self, observation: object) -> PathGenerator:
