@@ -6,8 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import stochattn as sa
+from stochattn.core.neighbors import nearest_distances
+from stochattn.kinds.near_copies import share_near
 from stochattn.kinds.tables.generator import fit as least_noise
-from stochattn.kinds.tables.generator.fit import MAX_NEARNESS_OF_BEST, choose_noise, list_widths, measure_nearness
+from stochattn.kinds.tables.generator.fit import (
+    MAX_NEARNESS_OF_BEST,
+    choose_noise,
+    is_crowded,
+    list_widths,
+    measure_nearness,
+)
 from stochattn.kinds.tables.generator.neighborhoods import KernelParams
 
 WIDTH = KernelParams(0.2, 0.5, 20)
@@ -87,3 +96,26 @@ def test_repeats_among_stored_rows_do_not_hide_near_copies():
     assert measure_nearness(np.concatenate([np.zeros(60), np.full(40, 2.0)]), real) == pytest.approx(
         3
     )  # copies over repeats
+
+
+def test_rows_that_nearly_repeat_do_not_hide_near_copies():
+    """Eight of 100 rows are nearly another one; beyond these, new rows are as far from stored ones as they are."""
+    rng = np.random.default_rng(1)
+    latent = rng.normal(size=(100, 3))
+    rows = np.hstack([latent, latent @ rng.normal(size=(3, 3))]) + 0.3 * rng.normal(size=(100, 6))
+    rows[:4] = rows[4:8] + 1e-3 * rng.normal(size=(4, 6))
+    synth = sa.fit(rows, "table", trial=False)
+    stored = synth.codec.encode(synth.codec.stored)
+    distances = nearest_distances(synth.codec.encode(synth.sample_items(1000, 0)), stored)
+    assert share_near(distances, nearest_distances(stored), 0.2) < 0.5
+
+
+@pytest.mark.parametrize(("n_near", "crowded"), [(0, False), (200, False), (300, True), (1000, True)])
+def test_crowding_is_two_and_a_half_times_the_share_of_stored_rows(n_near, crowded):
+    """Eight of 100 stored rows nearly repeat another one, and so many of 1,000 new rows are nearer than the others."""
+    real = np.concatenate([np.full(8, 1e-3), np.linspace(1, 2, 92)])
+    distances = np.concatenate([np.full(n_near, 0.5), np.full(1000 - n_near, 1.5)])
+    assert is_crowded(distances, real) == crowded
+    assert measure_nearness(distances, real) == 0
+    assert not is_crowded(distances, np.zeros(100))
+    assert not is_crowded(np.zeros(100), real)

@@ -577,7 +577,7 @@ def units(n=200, seed=0):
     return frame
 
 
-FORMULAS = ("weight = kg", "pounds = 2.205 * kg", "bmi = 10000 * kg / cm^2", "fahrenheit = 1.8 * celsius + 32",
+FORMULAS = ("weight = kg", "pounds = 2.20462 * kg", "bmi = 10000 * kg / cm^2", "fahrenheit = 1.8 * celsius + 32",
             "total = price * quantity", "fold = treated / control", "log_fold = log2(fold)", "days = (stop - start)",
             "due = stop + 30 days")  # fmt: skip
 
@@ -592,7 +592,7 @@ def test_copies_units_logs_ratios_and_products_are_found_and_hold_in_new_rows(me
     assert formulas == set(FORMULAS)
     new = measured.sample(500, rng=0)
     assert (new["weight"] == new["kg"]).all()
-    assert (new["pounds"] - 2.205 * new["kg"]).abs().max() < 0.0501
+    assert (new["pounds"] - new["kg"] / 0.45359237).abs().max() < 0.0502
     assert (new["bmi"] - 1e4 * new["kg"] / new["cm"] ** 2).abs().max() < 0.0501
     assert (new["fahrenheit"] - 1.8 * new["celsius"] - 32).abs().max() < 0.0501
     assert (new["total"] - new["price"] * new["quantity"]).abs().max() < 0.00501
@@ -782,3 +782,31 @@ def test_units_computed_from_a_rounded_number_are_exact_multiples_of_it_in_new_r
     new = sa.fit(stored, "table", trial=False).sample(50, rng=0)
     np.testing.assert_allclose(new["miles"], new["km"] / 1.609344, rtol=1e-9)
     np.testing.assert_allclose(new["m"], 1000 * new["km"], rtol=1e-9)
+
+
+MILES, POUNDS = 0.621371, 2.20462
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("names", [["km", "m", "copy", "miles"], ["miles", "copy", "m", "km"], ["m", "miles", "km"]])
+def test_units_stay_together_where_a_computed_one_has_more_decimals(names, seed):
+    """Miles of rounded kilometers: as their source, they would give meters between the rounded kilometers."""
+    rng = np.random.default_rng(seed)
+    km = rng.uniform(1, 90, 120).round(1)
+    units = {"km": km, "m": 1000 * km, "copy": km, "miles": (MILES * km).round(3)}
+    frame = pd.DataFrame({**{name: units[name] for name in names}, "age": rng.integers(20, 80, 120)})
+    new = sa.fit(frame, trial=False).sample(500, rng=1)
+    np.testing.assert_allclose(new["m"], 1000 * new["km"], rtol=1e-12)
+    np.testing.assert_allclose(new["miles"], MILES * new["km"], rtol=0, atol=6e-4)
+    if "copy" in names:
+        np.testing.assert_array_equal(new["copy"], new["km"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_factor_of_many_digits_is_found_behind_coarse_rounding(seed):
+    """A slope of 64 rows is not as precise as 120 whole pounds tell together."""
+    rng = np.random.default_rng(seed)
+    kg = rng.uniform(50, 99, 120).round(2)
+    frame = pd.DataFrame({"kg": kg, "lb": (POUNDS * kg).round(0).astype(int), "t": rng.normal(size=120)})
+    new = sa.fit(frame, trial=False).sample(500, rng=0)
+    assert np.abs(new["lb"] - POUNDS * new["kg"]).max() < 0.52

@@ -64,7 +64,7 @@ N_SCREENED = 64
 MAX_UNEXPLAINED, MAX_ROUGHNESS, MAX_DIGITS = 1e-3, 0.02, 11
 """Largest share of variance beside a line, and largest relative error of a product, that rounding may explain; the most
 digits of factors."""
-N_PAIRS = 2 * (MAX_DIGITS - 1) * MAX_DIGITS
+N_PAIRS = 3 * (MAX_DIGITS - 1) * MAX_DIGITS
 """Pairs of a factor and a shift that are tried for one operation on the same columns."""
 MAX_COLUMNS = 60
 """The most columns of amounts, and of categories, that are searched; with more, none is."""
@@ -130,7 +130,7 @@ def _find_unary_formulas(
         if fine.unit != coarse.unit or {fine.name, coarse.name} & {f.target for f in formulas}:
             continue
         sample = _sample(numbers, (fine.name, coarse.name))
-        for formula in _proposals(fine, coarse, by_name, sample) if sample else ():
+        for formula in _proposals(fine, coarse, by_name, sample, numbers) if sample else ():
             used = {name for earlier in formulas for name in earlier.sources} | taken
             if formula.target not in used and _is_certain(formula, by_name, numbers, log_hypotheses):
                 formulas.append(formula)
@@ -148,7 +148,11 @@ def _sample(numbers: Mapping[str, Array], names: Sequence[str]) -> dict[str, Arr
 
 
 def _proposals(
-    fine: Column, coarse: Column, columns: Mapping[str, Column], sample: Mapping[str, Array]
+    fine: Column,
+    coarse: Column,
+    columns: Mapping[str, Column],
+    sample: Mapping[str, Array],
+    numbers: Mapping[str, Array],
 ) -> Iterator[ColumnFormula]:
     """Formulas with one source that fit a sample of rows."""
     for source, target in ((coarse.name, fine.name), (fine.name, coarse.name)) if not fine.unit else ():
@@ -158,16 +162,21 @@ def _proposals(
                 yield formula
     x, y = sample[fine.name], sample[coarse.name]
     if np.ptp(x) > 0 and np.ptp(y) > 0 and 1 - np.corrcoef(x, y)[0, 1] ** 2 < MAX_UNEXPLAINED:
-        if half_step(fine) == 0 < half_step(coarse):  # an exact multiple of a rounded number
+        if half_step(fine) < half_step(coarse):  # a multiple of a number that was rounded before
             form = ColumnFormula(fine.name, (coarse.name,), "", is_dated=fine.date_scale is not None)
-            formulas = _simplest(form, columns, sample)
-            yield from (f for f in formulas if (np.abs(f.values([y]) - x) <= TOLERANCE * np.abs(x)).all())
+            exact = half_step(fine) * (1 + 1e-6)
+            formulas = _simplest(form, columns, sample, numbers)
+            yield from (f for f in formulas if (np.abs(f.values([y]) - x) <= exact + TOLERANCE * np.abs(x)).all())
         form = ColumnFormula(coarse.name, (fine.name,), "", is_dated=coarse.date_scale is not None)
-        yield from _simplest(form, columns, sample)
+        yield from _simplest(form, columns, sample, numbers)
 
 
 def _simplest(
-    form: ColumnFormula, columns: Mapping[str, Column], sample: Mapping[str, Array], has_shift: bool = True
+    form: ColumnFormula,
+    columns: Mapping[str, Column],
+    sample: Mapping[str, Array],
+    numbers: Mapping[str, Array],
+    has_shift: bool = True,
 ) -> Iterator[ColumnFormula]:
     """The formulas of a form that all rows of a sample meet, sorted by the digits of factor and shift.
 
@@ -183,6 +192,8 @@ def _simplest(
     digits = range(1, MAX_DIGITS)
     factors = [(n, _round_digits(slope, n)) for n in digits]
     factors += [(n, _round_digits(1 / _round_digits(1 / slope, n), 15)) for n in digits]
+    middle = _middle_factor(form, numbers, half_step(columns[form.target]))
+    factors += [(n, _round_digits(middle, n)) for n in digits]
     factors = [(1, 1.0)] if form.is_dated else factors
     pairs = [(n + m, factor, m) for n, factor in factors for m in (range(MAX_DIGITS) if has_shift else [0])]
     unit = SECONDS_PER_DAY if form.is_dated else 1.0
@@ -196,6 +207,18 @@ def _simplest(
             error, allowed = formula.errors(columns, sample, rounded_sources=rounded_sources)
             if (error <= allowed).all():
                 yield formula
+
+
+def _middle_factor(form: ColumnFormula, numbers: Mapping[str, Array], half: float) -> float:
+    """The middle of the factors by which the rounding of the target, of at most `half`, explains all rows.
+
+    A slope is not as precise: rounding moves it further than the last digit of a factor such as that of miles.
+    """
+    x, y = form.values([numbers[name] for name in form.sources]), numbers[form.target]
+    rows = np.isfinite(x) & np.isfinite(y) & (x != 0)
+    x, y = x[rows], y[rows]
+    ends = (y / x - half / np.abs(x), y / x + half / np.abs(x))
+    return float(ends[0].max() + ends[1].min()) / 2 if len(x) else 0.0
 
 
 def _round_digits(number: float, digits: int) -> float:
@@ -223,7 +246,7 @@ def _find_binary_formulas(
     for form in proposals:
         names = {name for formula in formulas for name in formula.names}
         sample = _sample(numbers, form.names) if form.target not in names else {}
-        for formula in _simplest(form, by_name, sample, has_shift=form.operation == "-") if sample else ():
+        for formula in _simplest(form, by_name, sample, numbers, has_shift=form.operation == "-") if sample else ():
             if _is_certain(formula, by_name, numbers, log_hypotheses):
                 formulas.append(formula)
                 break
