@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO, Self, TypeAlias
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from .codec import ImageCodec, parse_conditions
 from .description import DeformationOptions, ImageDescription, ImageHopfieldOptions, ImageOptions, PatchOptions
 from .generator.deformations import DeformationGenerator
 from .generator.patches import MIN_WINDOW_RADIUS, ConditionedPixels, PatchGenerator
+from .reading import convert_array, read, read_new_images, read_new_labels
 from .writing import MAX_ON_SHEET, TEXTURE, ImageWriter, compare_images, image_controls, image_gallery, image_statistics
 
+GeneratorOptions: TypeAlias = DeformationOptions | PatchOptions | ImageHopfieldOptions | NoOptions
 MISSING = ("<NA>", "NaT")  # how pandas writes values that are missing
 
 
@@ -86,32 +88,20 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
     parse_condition = staticmethod(parse_conditions)
 
     def read(self, path: Path, options: ImageOptions) -> ImageCodec:
-        from .reading import read  # which needs Pillow
-
         return _with_names(read(path, options.size, options.colour), options).require_variety(str(path))
 
     def read_files(self, paths: Sequence[Path], options: ImageOptions) -> ImageCodec:
-        from .reading import read
-
         codec = read(paths[0].parent, options.size, options.colour, paths)
         return _with_names(codec, options).require_variety(str(paths[0].parent))
 
     def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
-        from .reading import convert_array
-
         codec = convert_array(to_numpy(data), options.size, options.colour)
         return _with_names(codec, options).require_variety("images")
 
     def codec_from_state(self, state: dict[str, object]) -> ImageCodec:
         return ImageCodec(**state)  # type: ignore[arg-type]
 
-    def fit_generator(
-        self,
-        name: str,
-        codec: ImageCodec,
-        weights: Array,
-        options: DeformationOptions | PatchOptions | ImageHopfieldOptions | NoOptions,
-    ) -> Generator:
+    def fit_generator(self, name: str, codec: ImageCodec, weights: Array, options: GeneratorOptions) -> Generator:
         """Deformations, local heads over windows, p_beta or a plain one; p_beta also where pictures are tiny."""
         if name == "gaussian":
             normal = GaussianCoordinates.fit_weighted(codec.features(codec.stored), weights)
@@ -153,13 +143,9 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
         return np.asarray(items)
 
     def read_new(self, codec: ImageCodec, path: Path) -> Array:
-        from .reading import read_new_images
-
         return read_new_images(path, codec.shape)
 
     def read_labels(self, codec: ImageCodec, path: Path) -> Array | None:
-        from .reading import read_new_labels
-
         labels = None if codec.labels is None else read_new_labels(path)
         return None if labels is None else np.array(labels)
 

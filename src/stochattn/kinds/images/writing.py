@@ -148,8 +148,7 @@ def compare_images(codec: ImageCodec, items: Array) -> Comparison:
     if math.isfinite(texture := _texture_difference(new, stored)):
         meaning = "How much more streaked, blurred or noisy small squares are, as a Kolmogorov distance from 0 to 1."
         measures.append(Measure(TEXTURE, texture, 0.0, meaning))
-    meaning = "Share of new images that equal a stored one pixel by pixel."
-    measures.append(Measure("exact copies", copies, 0.0, meaning))
+    measures.append(Measure("exact copies", copies, 0.0, "Share of new images that equal a stored one pixel by pixel."))
     if labels is not None:  # the class of a new image is that of the nearest stored one
         parts = slices(len(items), max(MAX_ENTRIES // items[0].size, 1))
         near = np.concatenate([nearest_rows(codec.features(items[part]), codec.features(stored)) for part in parts])
@@ -199,16 +198,11 @@ def image_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
 
 def _difference(new: Array, stored: Array) -> bytes:
     """A PNG file of how much two images (h, w[, 3]) differ: opaque where they differ by half of the range."""
-    from PIL import Image
-
     gap = np.abs(new.astype(np.int16) - stored)
     gap = gap if gap.ndim == 2 else gap.max(2)
     color = np.broadcast_to(np.array(MARK, dtype=np.uint8), (*gap.shape, 3))
     opaque = np.minimum(2 * gap, 255).astype(np.uint8)[..., None]
-    buffer, image = io.BytesIO(), Image.fromarray(np.concatenate([color, opaque], axis=2))
-    image.thumbnail((MAX_SIDE[3],) * 2)
-    image.save(buffer, format="PNG")
-    return buffer.getvalue()
+    return encode_png(np.concatenate([color, opaque], axis=2))
 
 
 def image_statistics(codec: ImageCodec, items: Array) -> Array:

@@ -203,7 +203,7 @@ class RawSignals:
         lengths = [signal.shape[1] for signal in self.signals]
         low, high = min(lengths), max(lengths)
         if low == high and length is None and resample is None:
-            return replace(self, signals=np.asarray(self.signals))
+            return self if isinstance(self.signals, np.ndarray) else replace(self, signals=np.stack(self.signals))
         if resample is not None:
             if self.bits is not None:
                 raise InputError(f"{where}: resample would change the rate of WAV files. Cut them with length={low}.")

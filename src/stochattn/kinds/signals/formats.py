@@ -30,8 +30,7 @@ from .description import WAV_EXTENSIONS
 
 CLASS_NAMES = ("class", "label", "target", "y")
 FIRST, LAST = "first", "last"
-MAX_INTEGER_COLUMNS = 0.1
-"""A note names columns of integers if at most this share of the columns of points are."""
+MAX_INTEGER_COLUMNS = 0.1  # a note names columns of integers if at most this share of the columns of points are
 UCR = ".tsv"
 _COLUMN = re.compile(r"(.+)@(\d+)")
 
@@ -82,9 +81,8 @@ def read_csv(
             raise InputError(f"{where}: {rule}. Pass the column as label if it holds classes, or remove it.")
         fault = "the value is missing" if pd.isna(cell) else f"{cell!r} is not a number"
         raise InputError(f"{where}: {fault}. Every point needs a number: fill it in, or leave the signal out.")
-    signals = values[:, order].reshape(len(values), len(channels), -1)
-    if unequal:
-        signals = [signal[:, :end] for signal, end in zip(signals, ends, strict=True)]
+    array = np.ascontiguousarray(values[:, order].reshape(len(values), len(channels), -1))
+    signals = [signal[:, :end] for signal, end in zip(array, ends, strict=True)] if unequal else array
     labels = None if label is None else tuple(map(str, file.frame[label]))
     ids = tuple(map(str, range(1, len(signals) + 1) if id_column is None else file.frame[id_column]))
     return RawSignals(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from .generator.window_fit import fit_time_windows
 from .reading import NONE, convert_array, join_signals, make_codec, read_signals
 from .writing import SignalWriter, compare_signals, signal_statistics
 
+GeneratorOptions: TypeAlias = SignalDeformationOptions | TimeWindowOptions | HopfieldOptions | NoOptions
 MAX_POINTS_CONTROLS, MAX_CHANNELS_CONTROLS = 240, 4  # of the small plot
 
 
@@ -118,13 +119,7 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
     def codec_from_state(self, state: dict[str, object]) -> SignalCodec:
         return SignalCodec(**state)  # type: ignore[arg-type]
 
-    def fit_generator(
-        self,
-        name: str,
-        codec: SignalCodec,
-        weights: Array,
-        options: SignalDeformationOptions | TimeWindowOptions | HopfieldOptions | NoOptions,
-    ) -> Generator:
+    def fit_generator(self, name: str, codec: SignalCodec, weights: Array, options: GeneratorOptions) -> Generator:
         signals = codec.encode(codec.stored)
         if isinstance(options, SignalDeformationOptions):
             return SignalDeformations.fit(signals, weights, codec.classes, options.scale, options.neighbors)

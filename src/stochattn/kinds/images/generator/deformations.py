@@ -112,8 +112,7 @@ MAX_SCALE, MAX_SCALE_OF_ALL = 2.1, 1.4
 variance already. Beyond them, shapes are unlike any stored one."""
 MAX_SCALE_OF_LEVELS = 1.0
 """Limit of the rule for pixel values: the distribution has the variance of the neighbors already."""
-NO_SHAPE = 0.05
-"""Typical spread of fields in pixels below which images do not differ in shape."""
+NO_SHAPE = 0.05  # typical spread of fields in pixels below which images do not differ in shape
 NEAREST, MIN_DISTANCE = 0.1, 0.6
 """Images have no shapes in common if this quantile of the distances of draws to stored images is below this share of
 that of stored images to each other: the share is 0.2 to 0.5 for most patches of photographs, and 0.7 to 1.1 for digits

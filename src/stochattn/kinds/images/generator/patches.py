@@ -39,8 +39,7 @@ from .window_attention import ImageMemories, attend_globally, attend_windows
 BATCH, BATCH_ON_DEVICE = 8, 128
 """Images drawn at a time: few, so that workers can share them. Batches are always full, so that the bits of an image
 do not depend on the others. Results depend on these sizes."""
-STEPS = 25
-"""Noise levels, geometric from the first to the last."""
+STEPS = 25  # noise levels, geometric from the first to the last
 MIN_WINDOW_RADIUS, WINDOW_SHARE = 2, 1 / 14
 """Radius in pixels of the smallest window, and its share of the shorter side of large images: wider than strokes."""
 CONDITIONED_NOISE = 1 / 4
@@ -49,8 +48,7 @@ MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_VALUES, MIN_STANDARD_ERRORS = 96, 32, 96 * 2**18
 """Limits of the number of draws of the matched-distance rule; pixels × memories × draws are limited by the third. The
 rule stops early if the median differs from its target by this number of standard errors: then less than one decision in
 a hundred is wrong."""
-LOOK = 16
-"""Number of draws between two tests of whether the rule can stop."""
+LOOK = 16  # number of draws between two tests of whether the rule can stop
 MIN_RADIUS, FALLBACK_RADIUS, PRECISION = 1.5, 2.0, 1.05
 """Below the least radius, the signal of a window is under three times the noise, and heads choose memories by chance.
 With too few memories for the rule, the fallback favors coherence. The rule resolves radii to the last factor."""
@@ -77,12 +75,7 @@ class LocalHeads:
     """
 
     def __init__(
-        self,
-        images: Array,
-        log_r: ArrayLike | None = None,
-        radius: float | None = None,
-        *,
-        illumination: bool | None = None,
+        self, images: Array, log_r: Array | None = None, radius: float | None = None, illumination: bool | None = None
     ) -> None:
         self._memories = ImageMemories(images, log_r, illumination)
         self.splits_illumination = self._memories.illumination is not None
@@ -227,8 +220,7 @@ def median_distance(annealing: Annealing, stored: Array, target: float, n_draws:
     return float(np.median(distances))
 
 
-SPACING = 10
-"""Pixels between random displacements, between which others are interpolated."""
+SPACING = 10  # pixels between random displacements, between which others are interpolated
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 SIDE = 28
 """Pixels along the shorter side of a field. Smaller images are enlarged: gradients between few pixels are too rough for
 smooth fields. Lengths below are in pixels of this size."""
-MAX_AREA = 4 * SIDE**2
-"""Largest number of pixels of a field, for elongated images."""
+MAX_AREA = 4 * SIDE**2  # largest number of pixels of a field, for elongated images
 LEVELS = ((0.5, 3.0, 2.5, 10), (1.0, 1.5, 2.5, 10), (1.0, 0.7, 2.0, 12))
 """Resolution, blur of the images, smoothness of the field and number of steps, for each level in turn."""
 STEP_SMOOTHNESS = 2.0
@@ -43,10 +42,8 @@ SAME_BACKGROUND = 0.1
 """Pixels of an edge are of one background if they differ by at most this share of the standard deviation."""
 PAIRS_AT_A_TIME = 64
 PAIRS_ON_GPU = 1024
-MAX_NEIGHBORS = 32
-"""Largest number of neighbors of an image."""
-MIN_CLASS = 3
-"""Images of a smaller class have neighbors of any class."""
+MAX_NEIGHBORS = 32  # largest number of neighbors of an image
+MIN_CLASS = 3  # images of a smaller class have neighbors of any class
 LOCAL_BRIGHTNESS = 10 / 64
 """Width, over the side, of the local brightness and contrast that are removed before photographs are compared."""
 VALUES_AT_A_TIME = 2**13
@@ -184,22 +181,20 @@ class Registration:
 def _demons(flat: Array, start: Array, u: Array, target: Array) -> Array:
     """δ of the module's formula, without smoothing: (n, 2, h, w)."""
     warped = _bilinear(flat, start, u)
-    difference, step = target - warped, namespace(u).empty_like(u)
-    down, across = step[:, 0], step[:, 1]
-    down[:, 1:-1] = (warped[:, 2:] - warped[:, :-2]) / 2
-    down[:, 0], down[:, -1] = warped[:, 1] - warped[:, 0], warped[:, -1] - warped[:, -2]
-    across[:, :, 1:-1] = (warped[:, :, 2:] - warped[:, :, :-2]) / 2
-    across[:, :, 0], across[:, :, -1] = warped[:, :, 1] - warped[:, :, 0], warped[:, :, -1] - warped[:, :, -2]
+    if isinstance(u, np.ndarray):
+        down, across = np.gradient(warped, axis=(1, 2))
+    else:
+        down, across = namespace(u).gradient(warped, dim=(1, 2))
+    difference = target - warped
     difference /= down**2 + across**2 + difference**2 / 4 + LEAST_GRADIENT
-    step *= difference[:, None]
-    return step
+    return namespace(u).stack([difference * down, difference * across], 1)
 
 
 def _bilinear(flat: Array, start: Array, u: Array) -> Array:
     """Images that begin at `start` (n, 1, 1) in `flat`, at x + u(x), with constant edges: (n, h, w)."""
     xp, (h, w) = namespace(u), (int(u.shape[2]), int(u.shape[3]))
-    rows, columns = grid((h, w), u)
-    y, x = xp.clip(u[:, 0] + rows, 0, h - 1), xp.clip(u[:, 1] + columns, 0, w - 1)
+    at = u + like(np.indices((h, w)), u)
+    y, x = xp.clip(at[:, 0], 0, h - 1), xp.clip(at[:, 1], 0, w - 1)
     # The last pixel belongs to the cell before it.
     top, left = xp.clip(xp.floor(y), 0, max(h - 2, 0)), xp.clip(xp.floor(x), 0, max(w - 2, 0))
     y, x = y - top, x - left
@@ -208,11 +203,6 @@ def _bilinear(flat: Array, start: Array, u: Array) -> Array:
     above = above + x * (flat.take(corner + 1) - above)
     below = below + x * (flat.take(corner + w + 1) - below)
     return above + y * (below - above)
-
-
-def grid(shape: tuple[int, int], reference: Array) -> tuple[Array, Array]:
-    """Row numbers (h, 1) and column numbers (w,), as floats like the reference."""
-    return like(np.arange(shape[0])[:, None], reference), like(np.arange(shape[1]), reference)
 
 
 def _to_integers(x: Array) -> Array:
@@ -294,10 +284,10 @@ class SplineImages:
         would show streaks, and reflected lines beside a background would show as spots.
         """
         xp, (H, W), m, u = namespace(u), self.size, self.MARGIN, resample_fields(u, self.size)
-        rows, columns = grid((H, W), u)
+        at = u + like(np.indices((H, W)), u)
         edges = like(self.has_background[index], u, keep_dtype=True)[..., None, None]
-        y = within(u[:, 0] + rows, H, edges[:, 0], edges[:, 1]) + m
-        x = within(u[:, 1] + columns, W, edges[:, 2], edges[:, 3]) + m
+        y = within(at[:, 0], H, edges[:, 0], edges[:, 1]) + m
+        x = within(at[:, 1], W, edges[:, 2], edges[:, 3]) + m
         top, left = xp.floor(y), xp.floor(x)
         coefficients, image = self.coefficients, index
         if coefficients is None:

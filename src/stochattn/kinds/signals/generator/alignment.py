@@ -25,18 +25,14 @@ from ....core.neighbors import spaced_indices
 from ...smoothing import cubic_weights, gaussian_matrix
 from .normalization import Normalization
 
-MIN_SCALE = 1e-12
-"""Standard deviation of a channel, over the largest value, up to which it is constant."""
-GRID = 96
-"""Largest number of points at which warps are estimated; shorter signals keep their length."""
+MIN_SCALE = 1e-12  # standard deviation of a channel, over the largest value, up to which it is constant
+GRID = 96  # largest number of points at which warps are estimated; shorter signals keep their length
 LEVELS = ((0.08, 24), (0.04, 24), (0.02, 32))
 """Blur of the signals, over their length, and number of steps, for each level in turn."""
 SMOOTHNESS, MIN_WIDTH, LEAST_SLOPE = 0.04, 2.0, 1e-3
 """Width of the smoother over the length, its least width in points, and ε in units of the variance."""
-SPLINE_MARGIN = 8
-"""Points by which ends are extended: as many as a cubic spline and its filter depend on."""
-LEAST_SPEED = 0.2
-"""Least speed of a warp: time does not run backward."""
+SPLINE_MARGIN = 8  # points by which ends are extended: as many as a cubic spline and its filter depend on
+LEAST_SPEED = 0.2  # least speed of a warp: time does not run backward
 
 
 def find_units(scale: Array, signals: Array) -> Array:
@@ -132,8 +128,7 @@ difference of points up to 3/4 of the length apart in stationary signals, over t
 MAX_SEAM, MAX_GAP = 2.0, 0.05
 """Squared step from the last to the first point of closed signals, over that of other steps; of contours, over the
 variance of both points among signals."""
-JOIN, MAX_JOIN = 1 / 16, 32
-"""Points in which a signal is blended with another one, over the length, and at most."""
+JOIN, MAX_JOIN = 1 / 16, 32  # points in which a signal is blended with another one, over the length, and at most
 MARGIN, MAX_LAGS, MAX_POINTS = 1 / 8, 96, 512
 """Points on either side of a signal, over the length; largest numbers of lags that are tried and points compared."""
 

@@ -39,12 +39,10 @@ from .windows import TimeWindowGenerator
 
 NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 3, 3, 16
 """Neighbors of a local distribution, as a share of the other signals of the class, and limits of their number."""
-MAX_COMPARED_POINTS = 512
-"""Blocks of time in which smooth differences of longer signals are compared."""
+MAX_COMPARED_POINTS = 512  # blocks of time in which smooth differences of longer signals are compared
 CANDIDATES = 2
 """Signals that are warped, over the number of neighbors: those that fit best after a warp may be early or late."""
-MIN_NOISE = 1e-8
-"""White noise that keeps densities finite, over the variance."""
+MIN_NOISE = 1e-8  # white noise that keeps densities finite, over the variance
 MIN_CALIBRATED, MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 4, 64, 4.0, 1.5
 """Limits of the number of local distributions that calibrate deviations; the largest gain of a frequency; the number of
 frequencies over which gains are smoothed."""
@@ -104,7 +102,7 @@ class LocalDistributions:
     def __init__(self, signals: Array, classes: Array, scale: float, neighbors: int | None = None) -> None:
         self.signals, self._classes, self.scale, self._neighbors = signals, classes, scale, neighbors
         self._seen, self._normalization = resample_to_grid(signals), Normalization.of(signals)
-        self._cache, self._bytes = dict[tuple[int, int], LocalSignalDistribution](), 0
+        self._cache = dict[tuple[int, int], LocalSignalDistribution]()
         self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
         spread = np.square(signals - signals.mean(0)).mean((0, 1))
         self.spread = np.where(spread > np.square(MIN_SCALE * np.abs(signals).max()), spread, 0.0)  # (C,)
@@ -124,14 +122,12 @@ class LocalDistributions:
             return self
         result = copy(self)
         result.scale, result._gains = scale, {}  # the only calibration that depends on the scale
-        result._cache = dict(self._cache)  # so that the bytes of each are counted
         return result
 
     def n_neighbors(self, n_candidates: int) -> int:
         """Number of neighbors among this number of other signals."""
-        wanted = round(NEIGHBOR_SHARE * n_candidates) if self._neighbors is None else self._neighbors
-        limits = (MIN_NEIGHBORS, MAX_NEIGHBORS) if self._neighbors is None else (1, n_candidates)
-        return int(min(np.clip(wanted, *limits), n_candidates))
+        usual = np.clip(round(NEIGHBOR_SHARE * n_candidates), MIN_NEIGHBORS, MAX_NEIGHBORS)
+        return int(min(self._neighbors or usual, n_candidates))
 
     def distribution(self, i: int, lag: int = 0) -> LocalSignalDistribution:
         """The distribution around signal i, shifted by a lag."""
@@ -139,9 +135,8 @@ class LocalDistributions:
             return self._cache[i, lag]
         shifted = self._shifted(i)
         result = self._fit_aligned(i) if shifted is None else self._fit_shifted(i, lag, shifted)
-        size = sum(part.nbytes for part in result)
-        if self._bytes + size <= MAX_DISTRIBUTION_BYTES:
-            self._cache[i, lag], self._bytes = result, self._bytes + size
+        if (len(self._cache) + 1) * sum(part.nbytes for part in result) <= MAX_DISTRIBUTION_BYTES:
+            self._cache[i, lag] = result
         return result
 
     def _fit_aligned(self, i: int) -> LocalSignalDistribution:
@@ -238,9 +233,8 @@ class LocalDistributions:
         step = 1 - math.sqrt(max(1 - self.scale**2, 0.0))
         of_time, of_value = (self.scale * factor for factor in self.factors(int(self._classes[i])))
         warp = np.arange(len(signal)) + step * local.warp + of_time * weights[: len(local.warps)] @ local.warps
-        times = invert(warp)
         rows = np.concatenate([(signal + step * local.value)[None], of_value * local.values])
-        warped = interpolate_cubic(rows, np.tile(times, (len(rows), 1)))
+        warped = interpolate_cubic(rows, np.tile(invert(warp), (len(rows), 1)))
         if shifted is not None:
             signal, warped = (x[..., shifted.margin : -shifted.margin, :] for x in (signal, warped))
         lost = white_noise(signal[None]) - white_noise(warped[:1]) - white_noise(warped[1:])

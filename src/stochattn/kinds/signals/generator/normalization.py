@@ -15,8 +15,7 @@ import numpy as np
 
 from ...._backend.arrays import Array
 
-MIN_SIGNALS = 5
-"""Least number of signals: fewer may share a statistic by chance."""
+MIN_SIGNALS = 5  # least number of signals: fewer may share a statistic by chance
 TOLERANCE = 1e-3
 """Largest difference of equal statistics, over the standard deviation of all values, because files are rounded."""
 MAX_VALUE, MIN_SHARE = 1e100, 1e-9

@@ -56,15 +56,13 @@ WINDOW_SHARES, SLIDE_SHARES, SHIFT_SHARE = (2, 4, 8, 16, 32), (32, 8), 10
 """Values that are tried: the length of a signal over the distance of windows, over slides and over shifts."""
 ROUGHNESSES, POOLED = (0.03, 0.3, 0.9), (0.0, 0.5, 1.0)
 DEFAULT = WindowSetting(width=0.5, spacing=0, pooled=1.0, roughness=0.1, shift=0, slide=0)
-MIN_SIGNALS = 6
-"""Least size of the largest class for a choice of the setting; with fewer signals it is the default."""
+MIN_SIGNALS = 6  # least size of the largest class for a choice of the setting; with fewer signals it is the default
 N_SLIDES, MAX_SLID = 7, 2**21
 """Number of slides of a signal in the noise; data with more than MAX_SLID values are not tried with slides."""
 N_FOLDS, MAX_SCORED_CLASSES, MAX_SCORED, MAX_SCORED_FEATURES, MAX_SCORED_CHANNELS = 4, 3, 200, 240, 8
 """Number of folds; to bound the time of the choice, the numbers of classes (the largest), of signals of each, of
 features and of channels that are scored."""
-MIN_NUGGET = 1e-8
-"""White noise that keeps covariances positive definite, over the variance."""
+MIN_NUGGET = 1e-8  # white noise that keeps covariances positive definite, over the variance
 
 
 def fit_time_windows(
@@ -191,7 +189,7 @@ def choose_setting(signals: Array, classes: Array, values: dict[str, Any]) -> Wi
         for combination in product(*choices.values()):
             setting = before._replace(**dict(zip(choices, combination, strict=True)))
             widths = (start.width,) if "width" in values else WIDTHS
-            scores = sum(_score_fold(signals, classes, *fold, setting, widths) for fold in folds)
+            scores = sum(_score_fold(signals, classes, fold, setting, widths) for fold in folds)
             if np.max(scores) > best_score:
                 best_score = float(np.max(scores))
                 best = setting._replace(width=widths[int(np.argmax(scores))])
@@ -224,15 +222,10 @@ def _folds(signals: Array, classes: Array) -> Iterator[tuple[Array, Array, Array
 
 
 def _score_fold(
-    signals: Array,
-    classes: Array,
-    kept: Array,
-    scored: Array,
-    points: Array,
-    setting: WindowSetting,
-    widths: Sequence[float],
+    signals: Array, classes: Array, fold: tuple[Array, Array, Array], setting: WindowSetting, widths: Sequence[float]
 ) -> Array:
-    """The total log density of the signals `scored` for each width (W,), with kernels around those in `kept`."""
+    """The total log density of the scored signals of a fold for each width (W,), with kernels around the kept ones."""
+    kept, scored, points = fold
     shares = np.full(len(kept), 1 / len(kept))
     groups, log_weights = kernel_groups(signals[kept], shares, classes[kept], setting)
     _, T, C = signals.shape
