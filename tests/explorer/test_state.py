@@ -311,15 +311,17 @@ def test_warps_are_not_found_again_for_other_weights_and_scales(inputs, monkeypa
     assert "generator" not in vars(fitted.subset(np.arange(5)).generator_fit)
 
 
-def test_laws_at_another_scale_count_their_own_bytes():
+def test_laws_at_another_scale_share_those_that_are_kept(monkeypatch):
     rng = np.random.default_rng(0)
     laws = time_deformations.LocalDistributions(rng.standard_normal((5, 20, 1)), np.zeros(5), 0.9)
     laws.distribution(0)
     other = laws.with_scale(0.5)
     assert other.distribution(0) is laws.distribution(0)
     other.distribution(1)
-    assert (list(laws._cache), list(other._cache)) == ([(0, 0)], [(0, 0), (1, 0)])
-    assert other._bytes == 2 * laws._bytes
+    assert laws.distribution(1) is other.distribution(1)
+    n_bytes = sum(part.nbytes for part in laws.distribution(0))
+    monkeypatch.setattr(time_deformations, "MAX_DISTRIBUTION_BYTES", 3 * n_bytes)
+    assert [other.distribution(i) is laws.distribution(i) for i in (2, 3)] == [True, False]  # both fill the same room
     assert laws.with_scale(0.9) is laws
 
 

@@ -125,6 +125,15 @@ def compare_features(new: Array, stored: Array) -> Comparison:
     return Comparison(measures, tuple(parts))
 
 
+def compare_means(name: str, stored: Array, new: Array, format: str) -> Part:
+    """A mean value of each stored (K,) and of each new item (n,), as a part that is checked separately."""
+    from scipy.stats import ks_2samp
+
+    before, after = (f"{means.mean():{format}} ± {means.std():{format}}" for means in (stored, new))
+    distance = float(ks_2samp(new, stored, method="asymp").statistic)
+    return Part(name, before, after, distance, partial(Values, stored, new), checked_separately=True)
+
+
 def correlations(rows: Array) -> Array:
     """Correlations between columns, (n, p) -> (p, p); zero between others and a column that does not vary."""
     centred = rows - rows.mean(0)

@@ -10,17 +10,17 @@ from PIL import Image
 from test_deformations import rings
 
 import stochattn as sa
+from stochattn.kinds.images.description import DeformationOptions
 from stochattn.kinds.images.generator import deformations
 from stochattn.kinds.images.generator import deformations as deformation_generator
-from stochattn.kinds.images.generator.comparison import feature_rows, find_neighbors, remove_light
 from stochattn.kinds.images.generator.deformations import DeformationGenerator, Deformations, Vary, _are_near_copies
-from stochattn.kinds.images.generator.registration import _bilinear
+from stochattn.kinds.images.generator.registration import _bilinear, feature_rows, find_neighbors, remove_light
 from stochattn.kinds.images.generator.window_attention import are_photographs
 from stochattn.kinds.images.writing import _difference
 
 
 def test_moved_images_need_no_note():
-    generator = DeformationGenerator.fit(rings(12, 14), np.ones(12))
+    generator = DeformationGenerator.fit(rings(12, 14), np.ones(12), None, DeformationOptions())
     assert generator.describe().resolved["vary"] == "shapes"
     assert generator.describe().notes == ()
 
@@ -53,11 +53,11 @@ def test_the_share_of_neighbours_is_that_of_the_others_in_a_class():
 
 def test_no_more_laws_are_kept_than_there_is_room_for(monkeypatch):
     model = Deformations(rings(12, 10), scale=1.0)
-    size = model._cache.by_image[0].deviations.nbytes
+    size = model._cache[0].deviations.nbytes
     monkeypatch.setattr(deformations, "MAX_DISTRIBUTION_BYTES", 3 * size)
-    model._cache.by_image = {}
+    model._cache.clear()
     model._find_distributions(np.arange(12))
-    assert list(model._cache.by_image) == [9, 10, 11]
+    assert list(model._cache) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])

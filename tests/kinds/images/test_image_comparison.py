@@ -9,8 +9,8 @@ import pytest
 
 import stochattn as sa
 from stochattn.core.neighbors import nearest_distances
-from stochattn.kinds.images.generator.comparison import feature_rows
 from stochattn.kinds.images.generator.deformations import Deformations, ScaleRule
+from stochattn.kinds.images.generator.registration import feature_rows
 
 
 def bars(K=70, seed=0):

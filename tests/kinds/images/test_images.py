@@ -1092,8 +1092,8 @@ def test_regions_have_names_for_any_shape():
         *("bottom left", "bottom", "bottom right"),
     ]
     thin = np.random.default_rng(0).integers(0, 255, (5, 1, 9), dtype=np.uint8)
-    assert [p.name for p in KIND.compare(codec_of(thin), thin).parts] == ["left", "center", "right"]
-    names = [measure.name for measure in KIND.compare(codec_of(blobs()), blobs(1)).measures]
+    assert [p.name for p in KIND.measures.compare(codec_of(thin), thin).parts] == ["left", "center", "right"]
+    names = [measure.name for measure in KIND.measures.compare(codec_of(blobs()), blobs(1)).measures]
     assert "Fréchet distance of pixels" not in names  # one image has no spread
 
 

@@ -60,7 +60,6 @@ def test_libraries_and_dtypes_are_kept():
     moved = random_warps(torch.tensor(images), rng=0)
     assert moved.dtype == torch.float32
     np.testing.assert_allclose(moved, random_warps(images, rng=0), atol=1e-6)
-    assert random_warps((255 * images).astype(np.uint8), rng=0).dtype == np.float32
 
 
 def test_tiny_images_work():
@@ -81,16 +80,3 @@ def test_images_are_not_warped_by_default():
 
 def warp_seed():
     return int(np.random.default_rng(1).integers(2**63))
-
-
-@pytest.mark.parametrize(
-    ("images", "options", "message"),
-    [
-        (np.zeros((4, 5)), {}, r"images must be \(K, H, W\)"),
-        (np.full((1, 5, 5), np.inf), {}, "images must be finite"),
-        (np.zeros((1, 5, 5)), {"amplitude": -1}, "amplitude must be"),
-    ],
-)
-def test_bad_input_is_named(images, options, message):
-    with pytest.raises(ValueError, match=message):
-        random_warps(images, **options)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import stochattn as sa
+from stochattn.kinds.signals.generator.alignment import interpolate_cubic, register, resample_to_grid
 from stochattn.kinds.signals.generator.deformations import LocalDistributions, block_means
 from stochattn.kinds.signals.generator.normalization import AREA, EXTREMES, MEAN, MOMENTS, PEAK, SIZE, Normalization
-from stochattn.kinds.signals.generator.warps import interpolate_cubic, register, resample_to_grid
 
 T = 50
 NEW_TOO = ", and so do new signals without conditions"
@@ -141,9 +141,9 @@ def test_normalized_signals_are_compared_after_a_warp_and_a_normalization():
     x = plateaus(12)
     seen, others, left = resample_to_grid(x), np.delete(np.arange(12), 4), []
     fixed, own = (np.repeat(rows[4:5], 11, axis=0) for rows in (seen, x))
-    for normalization in (None, Normalization.of(x)):
+    for normalization in (Normalization.none(T, 1), Normalization.of(x)):
         warped = interpolate_cubic(x[others], register(seen[others], fixed, T, normalization))
-        warped = warped if normalization is None else normalization.match(warped, normalization.statistics(own))
+        warped = normalization.match(warped, normalization.statistics(own))
         left.append(np.square(warped - own).sum() / np.square(x[others] - own).sum())
     assert left[1] < left[0] / 2
     law, spread = (

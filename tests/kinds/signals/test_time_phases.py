@@ -12,21 +12,18 @@ from benchmarks.signal_data import autoregressions, gestures, heartbeats, motion
 from stochattn.kinds.signals.generator import alignment as time_phases
 from stochattn.kinds.signals.generator.alignment import (
     ShiftedClass,
+    enforce_increasing,
     extend,
-    find_shifted_classes,
+    interpolate_cubic,
+    invert,
     is_aligned,
     is_closed,
+    register,
+    resample_to_grid,
     standardize,
 )
 from stochattn.kinds.signals.generator.deformations import LocalDistributions, SignalDeformations, white_noise
 from stochattn.kinds.signals.generator.normalization import Normalization
-from stochattn.kinds.signals.generator.warps import (
-    enforce_increasing,
-    interpolate_cubic,
-    invert,
-    register,
-    resample_to_grid,
-)
 from stochattn.kinds.smoothing import gaussian_matrix
 
 T = 80
@@ -440,7 +437,7 @@ def test_displacements_around_a_circle_end_as_they_begin():
 def test_classes_that_are_aligned_are_not_shifted():
     x = np.concatenate([pulses(8), waves(8)])
     classes = np.repeat([5, 2], 8)
-    found = find_shifted_classes(x, classes)
+    found = LocalDistributions(x, classes, 0.9).shifted
     assert list(found) == [2]
     np.testing.assert_array_equal(found[2].members, np.arange(8, 16))
     generator = SignalDeformations.fit(x, np.ones(16), classes)

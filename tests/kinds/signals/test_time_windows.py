@@ -279,7 +279,7 @@ def test_parts_that_slide_keep_the_variance_of_every_point():
 
 def test_what_is_given_is_not_chosen():
     signals, _ = pulses(20)
-    setting = choose_setting(signals, np.zeros(20, dtype=int), {"spacing": 7.0, "shift": 0.0, "width": 0.25})
+    setting = choose_setting(signals, np.zeros(20, dtype=int), {"spacing": 7, "shift": 0, "width": 0.25})
     assert (setting.spacing, setting.shift, setting.width) == (7, 0, 0.25)
     few = choose_setting(signals[:5], np.zeros(5, dtype=int), {"width": 0.25})
     assert (few.width, few.spacing, few.shift, few.slide) == (0.25, 0, 0, 0)
@@ -289,7 +289,7 @@ def test_what_is_given_is_not_chosen():
 def test_curves_of_two_coefficients_have_one_window(channels):
     rng, t = np.random.default_rng(0), np.arange(30) / 5
     waves = rng.normal(size=(16, 2)) @ np.stack([np.sin(t), np.cos(t)]) + 0.01 * rng.normal(size=(16, 30))
-    given = {"shift": 0.0, "slide": 0.0, "roughness": 0.3, "pooled": 0.0}
+    given = {"shift": 0, "slide": 0, "roughness": 0.3, "pooled": 0.0}
     signals = np.repeat(waves[:, :, None], channels, axis=2) + 0.01 * rng.normal(size=(16, 30, channels))
     assert choose_setting(signals, np.zeros(16, dtype=int), given).spacing == 0
 
@@ -299,7 +299,7 @@ def test_noise_that_is_alike_at_all_times_slides_unless_there_is_too_much_of_it(
     rng = np.random.default_rng(0)
     white = rng.normal(size=(12, 90))
     smooth = np.array([np.convolve(row, np.exp(-np.arange(20) / 4), "valid") for row in white])[:, :64, None]
-    given = {"shift": 0.0, "roughness": 0.03, "spacing": 4.0, "width": 1.0}
+    given = {"shift": 0, "roughness": 0.03, "spacing": 4, "width": 1.0}
     setting = choose_setting(smooth, np.zeros(12, dtype=int), given)
     assert setting.slide > 0
     assert setting.pooled == 0  # of one class

@@ -8,7 +8,7 @@ import pytest
 
 import stochattn as sa
 from stochattn.core.neighbors import nearest_distances
-from stochattn.kinds.near_copies import share_near
+from stochattn.kinds.comparison import share_near
 from stochattn.kinds.tables.generator import fit as least_noise
 from stochattn.kinds.tables.generator.fit import (
     MAX_NEARNESS_OF_BEST,

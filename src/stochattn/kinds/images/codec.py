@@ -92,10 +92,8 @@ class ImageCodec(Codec):
                 raise InputError(f"condition {key!r} contradicts another condition on the same pixel: remove one.")
             before[:] = wanted / 255
         of_pixels, of_rectangles = ~np.isnan(pixels), np.isnan(pixels) & ~np.isnan(rectangles)
-        return Conditioned(
-            self,
-            ConditionedPixels(of_pixels, of_rectangles, np.select([of_pixels, of_rectangles], [pixels, rectangles])),
-        )
+        levels = np.select([of_pixels, of_rectangles], [pixels, rectangles])
+        return Conditioned(self, ConditionedPixels(of_pixels, of_rectangles, levels))
 
     def _read_rectangle(self, key: object, value: object, place: tuple[slice, slice]) -> Array:
         """Pixel values of a rectangle from a stored image, another image, or an array of the rectangle itself."""
@@ -196,9 +194,8 @@ def convert_pixels(array: Array, where: str, rescale: bool) -> tuple[Array, tupl
         raise InputError(f"{where}: shape {shape} {problem} pass images {SHAPES}.")
     if array.ndim == 4 and shape[3] not in (1, 3, 4):
         array = np.moveaxis(array, 1, 3)
-    images, notes = _convert_to_uint8(
-        array[..., 0] if array.ndim == 4 and array.shape[3] == 1 else array, where, rescale
-    )
+    array = array[..., 0] if array.ndim == 4 and array.shape[3] == 1 else array
+    images, notes = _convert_to_uint8(array, where, rescale)
     if images.ndim == 4 and images.shape[3] == 4:
         opacity = images[..., 3:].astype(np.float64) / 255
         if opacity.min() < 1:

@@ -14,6 +14,7 @@ from ..._backend.checks import check_choice, check_non_negative
 from ..options import HopfieldOptions, InputError, KindDescription, Knob, NoOptions, option
 
 IMAGE_EXTENSIONS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+MAX_SCALE = 10.0  # of deformations
 Features: TypeAlias = Callable[[NumpyArray], ArrayLike]
 """Images (n, H, W, C) -> features (n, f); or a torch module of (n, C, H, W) -> (n, ...)."""
 
@@ -57,10 +58,9 @@ class DeformationOptions:
     scale_rule: str | None = None  # how the scale was set, where it was found before
 
     def __post_init__(self) -> None:
-        if self.scale is not None:
-            from .generator.deformations import check_scale
-
-            check_scale(self.scale)
+        if self.scale is not None and check_non_negative("scale", self.scale) > MAX_SCALE:
+            rule = f"scale must be at most {MAX_SCALE:g}; got {self.scale:g}"
+            raise ValueError(f"{rule}. Shapes vary about as stored at 1.")
         if self.vary is not None:
             check_choice("vary", self.vary, tuple(way.value for way in Vary))
 

@@ -1,9 +1,4 @@
-"""Pictures as a kind of data.
-
-The control of a page that keeps a rectangle of a stored picture.
-
-Options of reading pictures, and of the generators that draw them.
-"""
+"""The kind of data "image": pictures of one size, in gray or in color."""
 
 from __future__ import annotations
 
@@ -11,81 +6,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO, Self, TypeAlias
 
 import numpy as np
 
 from ..._backend.arrays import Array, to_numpy
-from ..._backend.html import png
-from .. import (
-    Display,
-    Format,
-    InputError,
-    KeyMeasure,
-    Kind,
-    Measures,
-    NoOptions,
-    Settings,
-    Writer,
-)
+from ...core.mixture import equations
+from .. import Display, Format, InputError, KeyMeasure, Kind, Measures, NoOptions, Settings, Writer
 from ..codec import ZARR
-from ..display import Control, RectangleControl
 from ..generator import Generator
 from ..hopfield import Coordinates, HopfieldGenerator, LinearEmbedding, LinearObservation
 from ..plain import Gaussian, GaussianCoordinates, Rescaled
 from .codec import ImageCodec, parse_conditions
-from .description import (
-    IMAGE_EXTENSIONS,
-    DeformationOptions,
-    ImageDescription,
-    ImageHopfieldOptions,
-    ImageOptions,
-    PatchOptions,
-    Vary,
-)
-from .generator.deformations import DeformationGenerator, ScaleRule
+from .description import DeformationOptions, ImageDescription, ImageHopfieldOptions, ImageOptions, PatchOptions
+from .generator.deformations import DeformationGenerator
 from .generator.patches import MIN_WINDOW_RADIUS, ConditionedPixels, PatchGenerator
-from .writing import (
-    MAX_ON_SHEET,
-    TEXTURE,
-    FolderWriter,
-    ShownLevels,
-    StreamWriter,
-    compare_images,
-    encode_png,
-    image_gallery,
-    image_statistics,
-)
+from .reading import convert_array, read, read_new_images, read_new_labels
+from .writing import MAX_ON_SHEET, TEXTURE, ImageWriter, compare_images, image_controls, image_gallery, image_statistics
 
-
-def image_controls(codec: ImageCodec) -> tuple[Control, ...]:
-    """A rectangle, drawn on a stored picture, that new pictures have in common with it."""
-    (height, width), levels = codec.shape[:2], ShownLevels.of(codec.stored)
-
-    def shown(k: int) -> str:
-        return png(encode_png(levels.stretch(codec.stored[k])))
-
-    return (RectangleControl("rectangle", "Rectangle to keep", height, width, codec.ids, shown),)
-
-
+GeneratorOptions: TypeAlias = DeformationOptions | PatchOptions | ImageHopfieldOptions | NoOptions
 MISSING = ("<NA>", "NaT")  # how pandas writes values that are missing
 
 
-def _names(name: str, values: object, K: int) -> tuple[str, ...]:
-    """A name for each of K pictures, (K,) texts or numbers; InputError where one is missing or has several values."""
-    if not hasattr(values, "__len__"):
-        rule = f"{name} must have a name for each of the {K} pictures, such as a list"
-        raise InputError(f"{rule}; got {values!r}.")
-    names = list(values if isinstance(values, list | tuple | str) else to_numpy(values))
-    if len(names) != K:
-        raise InputError(f"{name} must name each of the {K} pictures; got {len(names)}.")
-    for i, value in enumerate(names):
-        if np.ndim(value):
-            rule = f"{name} must have one name for each picture; picture {i + 1} has {np.size(value)} values"
-            raise InputError(f"{rule}. If they are one-hot, pass the number of the class, {name}.argmax(1).")
-        if value is None or (isinstance(value, float | np.floating) and np.isnan(value)) or str(value) in MISSING:
-            raise InputError(f"{name}: picture {i + 1} has {value}. Give it a name, or leave the picture out.")
-    return tuple(map(str, names))
+def _with_names(codec: ImageCodec, options: ImageOptions) -> ImageCodec:
+    """The codec with the ids and labels of the options, (K,) texts or numbers, where they are given.
+
+    InputError where a name is missing or has several values.
+    """
+    for name, values in (("ids", options.ids), ("labels", options.labels)):
+        if values is None:
+            continue
+        if not hasattr(values, "__len__"):
+            rule = f"{name} must have a name for each of the {codec.K} pictures, such as a list"
+            raise InputError(f"{rule}; got {values!r}.")
+        names = list(values if isinstance(values, list | tuple | str) else to_numpy(values))
+        if len(names) != codec.K:
+            raise InputError(f"{name} must name each of the {codec.K} pictures; got {len(names)}.")
+        for i, value in enumerate(names):
+            if np.ndim(value):
+                rule = f"{name} must have one name for each picture; picture {i + 1} has {np.size(value)} values"
+                raise InputError(f"{rule}. If they are one-hot, pass the number of the class, {name}.argmax(1).")
+            if value is None or (isinstance(value, float | np.floating) and np.isnan(value)) or str(value) in MISSING:
+                raise InputError(f"{name}: picture {i + 1} has {value}. Give it a name, or leave the picture out.")
+        codec = replace(codec, **{name: tuple(map(str, names))})  # type: ignore[arg-type]
+    return codec
 
 
 MAX_WARPED_CLASS = 30  # pictures of a class, or of all, up to which warps add what the stored ones do not show
@@ -94,27 +58,10 @@ MAX_EQUATIONS = 1000  # of a condition; the time to solve them grows with the sq
 NEGLIGIBLE = 1e-9  # singular values below this share of the largest are rounding errors
 
 
-def _same(codec: ImageCodec, first: Array, second: Array) -> Array:
-    return (np.asarray(first) == np.asarray(second)).reshape(len(first), -1)
-
-
 def _pixel_of_each_level(codec: ImageCodec) -> tuple[tuple[str, ...], Array]:
     height, width, channels = (*codec.shape, 1)[:3]
     names = tuple(f"pixel {row},{column}" for row in range(height) for column in range(width))
     return names, np.repeat(np.arange(height * width), channels)
-
-
-def _with_names(codec: ImageCodec, options: ImageOptions) -> ImageCodec:
-    """The codec with the ids and labels of the options, where they are given."""
-    lists = {name: values for name in ("ids", "labels") if (values := getattr(options, name)) is not None}
-    return replace(codec, **{name: _names(name, values, codec.K) for name, values in lists.items()})  # type: ignore[arg-type]
-
-
-def _fit_deformations(codec: ImageCodec, weights: Array, options: DeformationOptions) -> DeformationGenerator:
-    vary = None if options.vary is None else Vary(options.vary)
-    rule = None if options.scale_rule is None else ScaleRule[options.scale_rule]
-    levels, labels = codec.encode(codec.stored), codec.labels
-    return DeformationGenerator.fit(levels, weights, labels, options.scale, vary, options.features, rule)
 
 
 class ImageKind(ImageDescription, Kind["ImageCodec"]):
@@ -131,7 +78,7 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
     measures = Measures(
         key=KeyMeasure(TEXTURE, 0.1, "As sharp as the stored", "they are blurred, streaked or noisy"),
         compare=compare_images,
-        same=_same,
+        same=lambda codec, first, second: (np.asarray(first) == np.asarray(second)).reshape(len(first), -1),
         named_parts=_pixel_of_each_level,
         statistics=image_statistics,
     )
@@ -141,32 +88,20 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
     parse_condition = staticmethod(parse_conditions)
 
     def read(self, path: Path, options: ImageOptions) -> ImageCodec:
-        from .reading import read  # which needs Pillow
-
         return _with_names(read(path, options.size, options.colour), options).require_variety(str(path))
 
     def read_files(self, paths: Sequence[Path], options: ImageOptions) -> ImageCodec:
-        from .reading import read
-
         codec = read(paths[0].parent, options.size, options.colour, paths)
         return _with_names(codec, options).require_variety(str(paths[0].parent))
 
     def codec_of(self, data: object, options: ImageOptions) -> ImageCodec:
-        from .reading import convert_array
-
         codec = convert_array(to_numpy(data), options.size, options.colour)
         return _with_names(codec, options).require_variety("images")
 
     def codec_from_state(self, state: dict[str, object]) -> ImageCodec:
         return ImageCodec(**state)  # type: ignore[arg-type]
 
-    def fit_generator(
-        self,
-        name: str,
-        codec: ImageCodec,
-        weights: Array,
-        options: DeformationOptions | PatchOptions | ImageHopfieldOptions | NoOptions,
-    ) -> Generator:
+    def fit_generator(self, name: str, codec: ImageCodec, weights: Array, options: GeneratorOptions) -> Generator:
         """Deformations, local heads over windows, p_beta or a plain one; p_beta also where pictures are tiny."""
         if name == "gaussian":
             normal = GaussianCoordinates.fit_weighted(codec.features(codec.stored), weights)
@@ -174,60 +109,45 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
         if name == "rescaled":
             conditional = self.fit_generator("deformations", codec, weights, DeformationOptions())
             return Rescaled(codec.encode(codec.stored), weights, self.items, conditional, limits=(0.0, 1.0))
-        if isinstance(options, ImageHopfieldOptions):
-            dark = ("norm='paper' leaves pictures at unit length, so that they come out dark.",)
-            return _hopfield(codec, weights, options, dark if options.norm == "paper" else ())
         tiny = max(codec.shape[:2]) <= MIN_WINDOW_RADIUS + 1
         if isinstance(options, DeformationOptions) and not tiny:
-            return _fit_deformations(codec, weights, options)
+            return DeformationGenerator.fit(codec.encode(codec.stored), weights, codec.labels, options)
         if isinstance(options, PatchOptions) and not tiny:
             few = codec.largest_class(weights > 0) <= MAX_WARPED_CLASS
             usual = DEFAULT_WARP * min(1.0, min(codec.shape[:2]) / WARPED_SIDE) if few else 0.0
             warp = usual if options.warp is None else options.warp
             return PatchGenerator.fit(codec.encode(codec.stored), weights, warp, options.radius)
-        small = f"pictures of {codec.shape[1]}x{codec.shape[0]} are too small for"
-        for option_name, value in vars(options).items():
-            if value is not None and (value or option_name == "scale"):
-                setting = option_name if callable(value) else f"{option_name}={value}"
-                rule = f"{setting} is for the generator {name!r}, and {small} it"
-                raise InputError(f"{rule}: leave {option_name} out.")
-        note = f"{small} the generator {name!r}: 'hopfield' is used instead."
-        return _hopfield(codec, weights, ImageHopfieldOptions(), (note,))
+        note, small = "", f"pictures of {codec.shape[1]}x{codec.shape[0]} are too small for"
+        if not isinstance(options, ImageHopfieldOptions):
+            for option_name, value in vars(options).items():
+                if value is not None and (value or option_name == "scale"):
+                    setting = option_name if callable(value) else f"{option_name}={value}"
+                    rule = f"{setting} is for the generator {name!r}, and {small} it"
+                    raise InputError(f"{rule}: leave {option_name} out.")
+            note, options = f"{small} the generator {name!r}: 'hopfield' is used instead.", ImageHopfieldOptions()
+        elif options.norm == "paper":
+            note = "norm='paper' leaves pictures at unit length, so that they come out dark."
+        features, o = codec.features(codec.stored), options
+        try:
+            linear = Coordinates.fit(features, centre=o.centre, variance=o.variance, whiten=o.whiten, norm=o.norm)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        embedding = ImageEmbedding(linear, codec.shape, (note,) if note else ())
+        return HopfieldGenerator.of(embedding, weights, options)
 
     def writer(self, codec: ImageCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        if isinstance(destination, Path):
-            return FolderWriter(destination, codec, settings)
-        return StreamWriter(destination, format.name, codec, settings)
+        return ImageWriter(destination, format.name, codec, settings)
 
     def as_array(self, codec: ImageCodec, items: Array, first: int) -> Array:
         """Pictures (n, h, w) or (n, h, w, 3), levels from 0 to 255."""
         return np.asarray(items)
 
     def read_new(self, codec: ImageCodec, path: Path) -> Array:
-        from .reading import read_new_images
-
-        if (place := Path(path)).suffix.lower() in IMAGE_EXTENSIONS and place.is_file():
-            remedy = "Write the new ones to a folder or an .npz file, and name that"
-            raise InputError(f"{path} is one picture, such as a contact sheet, and not several. {remedy}.")
-        return read_new_images(place, codec.shape)
+        return read_new_images(path, codec.shape)
 
     def read_labels(self, codec: ImageCodec, path: Path) -> Array | None:
-        from .reading import read_new_labels
-
-        labels = None if codec.labels is None else read_new_labels(Path(path))
+        labels = None if codec.labels is None else read_new_labels(path)
         return None if labels is None else np.array(labels)
-
-
-def _hopfield(
-    codec: ImageCodec, weights: Array, options: ImageHopfieldOptions, notes: tuple[str, ...]
-) -> HopfieldGenerator:
-    features, o = codec.features(codec.stored), options
-    try:
-        linear = Coordinates.fit(features, centre=o.centre, variance=o.variance, whiten=o.whiten, norm=o.norm)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    embedding = ImageEmbedding(linear, codec.shape, notes)
-    return HopfieldGenerator.of(embedding, weights, o)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,20 +193,17 @@ def _equations(mask: Array, levels: Array, coordinates: Coordinates) -> tuple[Ar
 
 def _solve_exactly(A: Array, y: Array, asked: ConditionedPixels, coordinates: Coordinates) -> tuple[Array, Array]:
     """The shortest z with A z = y, (d,), and an orthonormal basis of A's rows, (r, d); InputError if there is none."""
-    if not len(A):
-        return np.zeros(coordinates.d), np.zeros((0, coordinates.d))
     for i in np.flatnonzero((np.abs(A).sum(1) <= NEGLIGIBLE) & (np.abs(y) > 1e-6)):
         place = tuple(np.argwhere(asked.pixels)[i])
         level, always = asked.levels[place] * 255, coordinates.mean.reshape(asked.levels.shape)[place] * 255
         pixel = f"the pixel in row {place[0]} and column {place[1]}, counted from 0,"
         raise InputError(f"{pixel} cannot be {level:g}: it is {always:.0f} in every stored picture. Leave it out.")
-    left, sizes, right = np.linalg.svd(A, full_matrices=False)
-    solid = sizes > NEGLIGIBLE * sizes[0]
-    inside = left[:, solid].T @ y
-    if np.linalg.norm(y - left[:, solid] @ inside) > 1e-6 * max(1.0, float(np.linalg.norm(y))):
+    try:
+        basis, values = equations(A, y)
+    except ValueError:
         rule = f"these {len(y)} levels cannot be met together: the stored pictures vary in {coordinates.d} directions"
-        raise InputError(f"{rule}. Condition on fewer pixels.")
-    return right[solid].T @ (inside / sizes[solid]), right[solid]
+        raise InputError(f"{rule}. Condition on fewer pixels.") from None
+    return basis.T @ values, basis
 
 
 KIND = ImageKind()

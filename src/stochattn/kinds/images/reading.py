@@ -34,14 +34,10 @@ MAX_PIXELS = 2**26  # of all images together: as numbers, and again as component
 MAX_BYTES = 2**30  # of the arrays that are read from a compressed file
 MAX_CHROMA_NOISE = 12  # by which the channels of a gray pixel may differ in a JPEG file
 MIN_COLORED_SHARE = 0.001  # an image has color if the channels of a larger share of its pixels differ by more
-REMARKS = TRANSPARENT, DEEP, FRAMES = (
-    ("image has transparent parts, placed on white", "images have transparent parts, placed on white"),
-    ("image has more than 8 bits, scaled to 0 to 255", "images have more than 8 bits, scaled to 0 to 255"),
-    (
-        "file has several images, and only the first was read",
-        "files have several images, and only the first was read",
-    ),
-)
+TRANSPARENT = "image has transparent parts, placed on white", "images have transparent parts, placed on white"
+DEEP = "image has more than 8 bits, scaled to 0 to 255", "images have more than 8 bits, scaled to 0 to 255"
+ONLY_FIRST = "and only the first was read"
+FRAMES = f"file has several images, {ONLY_FIRST}", f"files have several images, {ONLY_FIRST}"
 _SOURCES = "name a folder of images, an .npz or an .npy file, or a Zarr array"
 
 
@@ -61,6 +57,9 @@ def convert_array(array: ArrayLike, size: str | None, color: bool | None) -> Ima
 
 def read_new_images(path: Path, shape: tuple[int, ...]) -> Array:
     """New images (n, h, w[, 3]) of this shape, from a folder, a file or a Zarr array; InputError for others."""
+    if path.suffix.lower() in IMAGE_EXTENSIONS and path.is_file():
+        remedy = "Write the new ones to a folder or an .npz file, and name that"
+        raise InputError(f"{path} is one picture, such as a contact sheet, and not several. {remedy}.")
     if _is_folder(path):
         arrays = [(file, np.asarray(load(file)[0])[None]) for file in _list_files(path)[0]]
     else:
@@ -176,7 +175,7 @@ def _from_folder(folder: Path, size: str | None, color: bool | None) -> ImageCod
         counts.update(remarks)
     skipped = "file is not an image and was skipped", "files are not images and were skipped"
     skip_notes = [with_count(n_skipped, *skipped)] if n_skipped else []
-    file_notes = [with_count(counts[remark], *remark) for remark in REMARKS if counts[remark]]
+    file_notes = [with_count(counts[remark], *remark) for remark in (TRANSPARENT, DEEP, FRAMES) if counts[remark]]
     images, color_notes = convert_color(images, color)
     notes = (*skip_notes, *size_notes, *file_notes, *color_notes)
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
@@ -277,9 +276,7 @@ def _load_arrays(path: Path) -> tuple[dict[str, Array], str]:
             if not is_archive:
                 return {path.stem: read_npy(stream)}, path.stem
         headers = npz_headers(path)
-        name = _choose_array(
-            {key: header for key, header in headers.items() if not header.dtype.hasobject}, headers, path
-        )
+        name = _choose_array(headers, path)
         return read_npz(path, {name, *ID_NAMES, *LABEL_NAMES} & set(headers), MAX_BYTES), name
     except ArrayFileError as error:
         raise InputError(f"{path} cannot be read as {path.suffix} ({error}): save it again, {content}.") from None
@@ -287,8 +284,9 @@ def _load_arrays(path: Path) -> tuple[dict[str, Array], str]:
         raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
 
 
-def _choose_array(arrays: dict[str, ArrayHeader], headers: dict[str, ArrayHeader], path: Path) -> str:
-    """The name of the array of images among the readable arrays of a file."""
+def _choose_array(headers: dict[str, ArrayHeader], path: Path) -> str:
+    """The name of the array of images among the arrays of a file."""
+    arrays = {name: header for name, header in headers.items() if not header.dtype.hasobject}
     candidates = [name for name, array in arrays.items() if array.ndim in (3, 4) and array.dtype.kind in "buif"]
     names = [name for name in IMAGE_NAMES if name in candidates]
     matrices = [] if candidates else [name for name, array in arrays.items() if array.ndim == 2]

@@ -10,7 +10,6 @@ import io
 import json
 import math
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -21,9 +20,10 @@ from ..._backend.html import Html, img, join, number, png, tag
 from ...core.metrics import frechet_diagonal
 from ...core.neighbors import nearest_rows, spaced_indices
 from ...storage.blockwise import slices
-from .. import Batch, Comparison, Measure, Part, Settings, Values
+from .. import Batch, Comparison, Measure, Part, Settings
+from ..comparison import compare_means
 from ..delimited.formulas import LINE_END, RowLines, as_text
-from ..display import GalleryItems, stored_name
+from ..display import Control, GalleryItems, RectangleControl, stored_name
 from .codec import NEW_NAME, TABLE, ImageCodec
 
 WHITE = 255
@@ -45,15 +45,8 @@ class ShownLevels(NamedTuple):
         low, high = int(stored.min()), int(stored.max())
         return cls(low, high) if 0 < high - low < MIN_RANGE else cls()
 
-    @property
-    def is_narrow(self) -> bool:
-        """Whether images are shown with other pixel values than they have."""
-        return self != ShownLevels()
-
     def stretch(self, images: Array) -> Array:
         """Images (..., h, w[, 3]) with values low … high as 0 … 255; values beyond them are black or white."""
-        if not self.is_narrow:
-            return images
         share = (images.astype(np.float32) - self.low) / (self.high - self.low)
         return np.clip(np.rint(WHITE * share), 0, WHITE).astype(np.uint8)
 
@@ -71,42 +64,40 @@ ROWS = {1: ("",), 2: ("top", "bottom"), 3: ("top", "", "bottom")}
 COLUMNS = {1: ("",), 2: ("left", "right"), 3: ("left", "", "right")}
 
 
-class FolderWriter:
-    """Writes PNG files, and a table of the stored image nearest to each."""
+class ImageWriter:
+    """Writes PNG files, and a table of the stored image nearest to each, or one file when all images are there.
 
-    def __init__(self, folder: Path, codec: ImageCodec, settings: Settings) -> None:
-        self._folder, self._codec, self._settings = folder, codec, json.dumps(settings._asdict(), sort_keys=True)
-        self._table = (folder / TABLE).open("w", encoding="utf-8", newline="")
-        self._rows = csv.writer(RowLines(self._table), lineterminator=LINE_END)
+    That file is a contact sheet, .npy with the images alone, or .npz with their nearest images and settings.
+    """
 
-    def write(self, batch: Batch) -> None:
-        ids, labels = self._codec.ids, self._codec.labels
-        nearest, novelty, source = _annotations([batch])
-        if batch.first == 0:
-            self._rows.writerow(["number", *(["class"] if labels else []), "nearest", "novelty", *batch.extra])
-        for i, image in enumerate(batch.items):
-            number = batch.first + i + 1
-            (self._folder / NEW_NAME.format(number)).write_bytes(encode_png(image, self._settings))
-            label = [labels[source[i]]] if labels else []
-            further = [f"{column[i]:.6g}" if column.dtype.kind == "f" else column[i] for column in batch.extra.values()]
-            self._rows.writerow([number, *map(as_text, [*label, ids[nearest[i]]]), f"{novelty[i]:.6f}", *further])
-
-    def close(self) -> None:
-        self._table.close()
-
-
-class StreamWriter:
-    """Writes one file: a contact sheet, .npy with the images alone, or .npz with their nearest images and settings."""
-
-    def __init__(self, stream: BinaryIO, format: str, codec: ImageCodec, settings: Settings) -> None:
-        self._stream, self._format, self._codec = stream, format, codec
+    def __init__(self, destination: BinaryIO | Path, format: str, codec: ImageCodec, settings: Settings) -> None:
+        self._destination, self._format, self._codec = destination, format, codec
         self._settings, self._batches = json.dumps(settings._asdict(), sort_keys=True), list[Batch]()
 
     def write(self, batch: Batch) -> None:
-        if self._format != "sheet" or batch.first < MAX_ON_SHEET:
+        if isinstance(self._destination, Path):
+            self._write_files(self._destination, batch)
+        elif self._format != "sheet" or batch.first < MAX_ON_SHEET:
             self._batches.append(batch)
 
+    def _write_files(self, folder: Path, batch: Batch) -> None:
+        ids, labels = self._codec.ids, self._codec.labels
+        nearest, novelty, source = _annotations([batch])
+        with (folder / TABLE).open("a", encoding="utf-8", newline="") as table:
+            rows = csv.writer(RowLines(table), lineterminator=LINE_END)
+            if batch.first == 0:
+                rows.writerow(["number", *(["class"] if labels else []), "nearest", "novelty", *batch.extra])
+            for i, image in enumerate(batch.items):
+                number = batch.first + i + 1
+                (folder / NEW_NAME.format(number)).write_bytes(encode_png(image, self._settings))
+                label = [labels[source[i]]] if labels else []
+                extra = [values[i] for values in batch.extra.values()]
+                further = [f"{value:.6g}" if isinstance(value, np.floating) else value for value in extra]
+                rows.writerow([number, *map(as_text, [*label, ids[nearest[i]]]), f"{novelty[i]:.6f}", *further])
+
     def close(self) -> None:
+        if isinstance(self._destination, Path):
+            return
         images, buffer = np.concatenate([batch.items for batch in self._batches]), io.BytesIO()
         if self._format == "sheet":
             shown = ShownLevels.of(self._codec.stored).stretch(images[:MAX_ON_SHEET])
@@ -121,7 +112,7 @@ class StreamWriter:
             if self._codec.labels is not None:
                 arrays["labels"] = np.array(self._codec.labels)[source]
             np.savez_compressed(buffer, **arrays, settings=np.array(self._settings))  # type: ignore[arg-type]
-        self._stream.write(buffer.getvalue())
+        self._destination.write(buffer.getvalue())
 
 
 def contact_sheet(images: Array) -> Array:
@@ -156,8 +147,7 @@ def compare_images(codec: ImageCodec, items: Array) -> Comparison:
     if math.isfinite(texture := _texture_difference(new, stored)):
         meaning = "How much more streaked, blurred or noisy small squares are, as a Kolmogorov distance from 0 to 1."
         measures.append(Measure(TEXTURE, texture, 0.0, meaning))
-    meaning = "Share of new images that equal a stored one pixel by pixel."
-    measures.append(Measure("exact copies", copies, 0.0, meaning))
+    measures.append(Measure("exact copies", copies, 0.0, "Share of new images that equal a stored one pixel by pixel."))
     if labels is not None:  # the class of a new image is that of the nearest stored one
         parts = slices(len(items), max(MAX_ENTRIES // items[0].size, 1))
         near = np.concatenate([nearest_rows(codec.features(items[part]), codec.features(stored)) for part in parts])
@@ -170,6 +160,16 @@ def compare_images(codec: ImageCodec, items: Array) -> Comparison:
         by_class = [Measure(f"class {name}", *share, meaning) for name, share in shares.items()]
         measures += by_class if len(by_class) <= MAX_CLASSES else []
     return Comparison(tuple(measures), tuple(_compare_regions(new, stored)))
+
+
+def image_controls(codec: ImageCodec) -> tuple[Control, ...]:
+    """A rectangle, drawn on a stored picture, that new pictures have in common with it."""
+    (height, width), levels = codec.shape[:2], ShownLevels.of(codec.stored)
+
+    def shown(k: int) -> str:
+        return png(encode_png(levels.stretch(codec.stored[k])))
+
+    return (RectangleControl("rectangle", "Rectangle to keep", height, width, codec.ids, shown),)
 
 
 def image_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
@@ -185,33 +185,23 @@ def image_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
         novelty = f" · novelty {number(float(shown.novelty[i]), 2)} · beside "
         beside = stored_name(codec.ids, codec.labels, int(k))
         caption = tag("figcaption", tag("b", f"{shown.numbers[i] + 1:,}"), novelty, beside)
-        cards.append(
-            tag(
-                "div",
-                tag("figure", tag("div", *figures, class_="two" if len(figures) == 2 else "three"), caption),
-                class_="item",
-            )
-        )
+        images = tag("div", *figures, class_="three" if shown.with_differences else "two")
+        cards.append(tag("div", tag("figure", images, caption), class_="item"))
     about = "New on the left, nearest stored on the right."
     if shown.with_differences:
         about = "New, nearest stored, and where they differ."
-    if levels.is_narrow:
+    if levels != ShownLevels():  # images are shown with other pixel values than they have
         about += f" Pixel values {levels.low} to {levels.high} are shown as black to white."
     return join([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])
 
 
 def _difference(new: Array, stored: Array) -> bytes:
     """A PNG file of how much two images (h, w[, 3]) differ: opaque where they differ by half of the range."""
-    from PIL import Image
-
     gap = np.abs(new.astype(np.int16) - stored)
     gap = gap if gap.ndim == 2 else gap.max(2)
     color = np.broadcast_to(np.array(MARK, dtype=np.uint8), (*gap.shape, 3))
     opaque = np.minimum(2 * gap, 255).astype(np.uint8)[..., None]
-    buffer, image = io.BytesIO(), Image.fromarray(np.concatenate([color, opaque], axis=2))
-    image.thumbnail((MAX_SIDE[3],) * 2)
-    image.save(buffer, format="PNG")
-    return buffer.getvalue()
+    return encode_png(np.concatenate([color, opaque], axis=2))
 
 
 def image_statistics(codec: ImageCodec, items: Array) -> Array:
@@ -280,18 +270,13 @@ def _texture(images: Array) -> tuple[Array, Array]:
 
 def _compare_regions(new: Array, stored: Array) -> list[Part]:
     """The distributions of mean values in the regions of a 3 x 3 grid, or fewer in images of fewer pixels."""
-    from scipy.stats import ks_2samp
-
     down, across = (np.array_split(np.arange(side), min(3, side)) for side in stored.shape[1:3])
     parts = []
     for row, vertical in zip(down, ROWS[len(down)], strict=True):
         for column, horizontal in zip(across, COLUMNS[len(across)], strict=True):
             place = slice(None), slice(row[0], row[-1] + 1), slice(column[0], column[-1] + 1)
-            of_new, of_stored = (x[place].reshape(len(x), -1).mean(1) for x in (new, stored))
-            before, after = (f"{means.mean():.0f} ± {means.std():.0f}" for means in (of_stored, of_new))
-            distance = float(ks_2samp(of_new, of_stored, method="asymp").statistic)
-            name, values = f"{vertical} {horizontal}".strip() or "center", partial(Values, of_stored, of_new)
-            parts.append(Part(name, before, after, distance, values, checked_separately=True))
+            of_stored, of_new = (x[place].reshape(len(x), -1).mean(1) for x in (stored, new))
+            parts.append(compare_means(f"{vertical} {horizontal}".strip() or "center", of_stored, of_new, ".0f"))
     return parts
 
 

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +18,6 @@ from .. import Codec, Conditioned, InputError
 from ..codec import index_of, parse_interval, suggest_ids
 from ..smoothing import rows_are_smooth
 from .generator.normalization import Normalization
-
-UNSAVED = ("conditions", "shared_normalization")  # fields of a codec that conditions and parts of the data set
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +107,8 @@ class SignalCodec(Codec):
         return np.asarray(items)[:, 0] if self.flat else np.asarray(items)
 
     def state(self) -> dict[str, Plain]:
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in UNSAVED}
+        unsaved = ("conditions", "shared_normalization")  # which conditions and parts of the data set
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in unsaved}
 
     def condition(self, values: Mapping[object, object]) -> Conditioned:
         """Values of points {t: value} and of stretches of time {(start, stop): values}, counted from 0.
@@ -179,12 +179,12 @@ MAX_DIFFERENCE = 0.1  # up to this difference of lengths, over the longest, sign
 
 @dataclass(frozen=True, eq=False)
 class RawSignals:
-    """Signals (n, C, T) as read; `flat` if the file has no channels; the other fields as in `SignalCodec`.
+    """Signals as read: an array (n, C, T), or a list of arrays (C, points), whose lengths may differ.
 
-    unequal: n signals (C, points) in place of `signals`, if their lengths differ
+    flat: whether the file has no channels; the other fields are as in `SignalCodec`
     """
 
-    signals: Array
+    signals: Any
     ids: tuple[str, ...]
     channels: tuple[str, ...]
     labels: tuple[str, ...] | None = None
@@ -197,25 +197,22 @@ class RawSignals:
     columns: tuple[str, ...] = ()
     label_column: str | None = None
     id_column: str | None = None
-    unequal: tuple[Array, ...] = ()
-
-    def with_signals(self, signals: Sequence[Array]) -> RawSignals:
-        """A copy with these signals (C, points), of one length or of several."""
-        if len({signal.shape[1] for signal in signals}) == 1:
-            return replace(self, signals=np.stack(signals), unequal=())
-        return replace(self, signals=np.empty((0, len(self.channels), 0)), unequal=tuple(signals))
 
     def make_equally_long(self, where: str, length: int | None = None, resample: int | None = None) -> RawSignals:
-        """A copy with signals of one length: their first `length` points, or all of them as `resample` points."""
-        signals = list(self.unequal or self.signals)
-        lengths = [signal.shape[1] for signal in signals] or [0]
+        """A copy with an array of signals of one length: their first `length` points, or `resample` points of all."""
+        lengths = [signal.shape[1] for signal in self.signals]
         low, high = min(lengths), max(lengths)
         if low == high and length is None and resample is None:
-            return self
-        if resample is not None and self.bits is not None:
-            raise InputError(f"{where}: resample would change the rate of WAV files. Cut them with length={low}.")
+            return self if isinstance(self.signals, np.ndarray) else replace(self, signals=np.stack(self.signals))
         if resample is not None:
-            result = self.with_signals([_resample(signal, resample) for signal in signals]).without_columns()
+            if self.bits is not None:
+                raise InputError(f"{where}: resample would change the rate of WAV files. Cut them with length={low}.")
+            places = [np.linspace(0, n - 1, resample) for n in lengths]
+            signals = [
+                [np.interp(at, np.arange(n), channel) for channel in signal]
+                for signal, at, n in zip(self.signals, places, lengths, strict=True)
+            ]
+            result = replace(self, signals=np.array(signals), columns=(), label_column=None, id_column=None)
             how = f"stretched to {resample:,}"
         else:
             if length is None and low >= (1 - MAX_DIFFERENCE) * high:
@@ -227,7 +224,7 @@ class RawSignals:
             if not 1 <= length <= low:
                 which = "signals have" if low == high else "the shortest signal has"
                 raise InputError(f"length must be 1 to {low}, the points that {which}; got {length}.")
-            result = self.with_signals([signal[:, :length] for signal in signals])
+            result = replace(self, signals=np.stack([signal[:, :length] for signal in self.signals]))
             how = f"cut to their first {length:,}"
         if low == high:
             return result
@@ -238,10 +235,11 @@ class RawSignals:
 
         Windows of a recording in which the class changes are left out, and so is a column that counts the points.
         """
-        signals, channels, notes, classes = list(self.unequal or self.signals), self.channels, self.notes, None
-        is_matrix = self.flat and len(self.signals) > self.signals.shape[2]
-        if is_matrix and not rows_are_smooth(self.signals[:, 0]):
-            values, classes = self.signals[:, 0].T, self.labels
+        signals, channels, notes, classes = self.signals, self.channels, self.notes, None
+        lengths = {signal.shape[1] for signal in signals}
+        is_matrix = self.flat and len(lengths) == 1 and len(signals) > max(lengths)
+        if is_matrix and not rows_are_smooth(np.concatenate(signals)):
+            values, classes = np.concatenate(signals).T, self.labels
             names = [name for name in self.columns if name not in (self.label_column, self.id_column)]
             names = names or [str(c + 1) for c in range(len(values))]
             steps = np.diff(values, axis=1)
@@ -262,22 +260,15 @@ class RawSignals:
         note = f"{total:,} points were cut into {len(windows):,} windows of {n:,}"
         if n_omitted := sum(signal.shape[1] // n for signal in signals) - len(windows):
             note += f"; {n_omitted:,} more in which the class changes were left out"
-        result = replace(
+        return replace(
             self,
+            signals=np.stack([signals[k][:, at : at + n] for k, at in windows]),
             ids=tuple(str(i + 1) for i in range(len(windows))),
             channels=channels,
             labels=labels,
             notes=(*notes, note),
             flat=len(channels) == 1,
+            columns=(),
+            label_column=None,
+            id_column=None,
         )
-        return result.with_signals([signals[k][:, at : at + n] for k, at in windows]).without_columns()
-
-    def without_columns(self) -> RawSignals:
-        """A copy without the names of columns, which do not name its points."""
-        return replace(self, columns=(), label_column=None, id_column=None)
-
-
-def _resample(signal: Array, n: int) -> Array:
-    """A signal (C, points), interpolated linearly at n evenly spaced points from its first to its last."""
-    points = signal.shape[1]
-    return np.stack([np.interp(np.linspace(0, points - 1, n), np.arange(points), channel) for channel in signal])

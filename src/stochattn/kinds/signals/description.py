@@ -74,9 +74,7 @@ class SignalDeformationOptions:
     """Options of the generator "deformations"."""
 
     scale: float | None = option(
-        None,
-        "How far new signals are from the stored ones that they move; 0 recalls. [0.9]",
-        knob=Knob(0.0, MAX_SCALE),
+        None, "How far new signals are from the stored ones that they move; 0 recalls. [0.9]", knob=Knob(0.0, MAX_SCALE)
     )
     neighbors: int | None = option(None, "Stored signals by which one is moved. [a third of its class, 3 to 16]")
 

@@ -1,4 +1,4 @@
-"""Files of signals: delimited text, .ts files and folders of WAV files.
+"""Reads files of signals: delimited text, .ts files and folders of WAV files.
 
 - Delimited text has a row per signal, a column per point and perhaps a column of classes. Columns are called
   CHANNEL@POINT if signals have several channels. Only `kind="signals"` reads such files; otherwise they are tables.
@@ -16,14 +16,13 @@ import wave
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from .. import InputError
 from .. import lazy_pandas as pd
-from ..delimited.formulas import LINE_END, RowLines, as_text, from_text
+from ..delimited.formulas import from_text
 from ..delimited.reading import read_texts
 from ..smoothing import rows_are_smooth
 from .codec import RawSignals, SignalCodec
@@ -31,20 +30,13 @@ from .description import WAV_EXTENSIONS
 
 CLASS_NAMES = ("class", "label", "target", "y")
 FIRST, LAST = "first", "last"
-MAX_INTEGER_COLUMNS = 0.1
-"""A note names columns of integers if at most this share of the columns of points are."""
-CLASS, ID = "class", "id"
+MAX_INTEGER_COLUMNS = 0.1  # a note names columns of integers if at most this share of the columns of points are
 UCR = ".tsv"
 _COLUMN = re.compile(r"(.+)@(\d+)")
 
 
 def read_csv(
-    path: Path,
-    label: str | None,
-    like: SignalCodec | None = None,
-    *,
-    recording: bool = False,
-    sheet: str | None = None,
+    path: Path, label: str | None, like: SignalCodec | None = None, *, recording: bool = False, sheet: str | None = None
 ) -> RawSignals:
     """The signals of a file of delimited text.
 
@@ -75,7 +67,7 @@ def read_csv(
     if not points:
         raise InputError(f"{path} has no column of numbers: write one row per signal and one column per point.")
     values = numbers[points].to_numpy(dtype=np.float64)
-    channels, order = _parse_columns(points, str(path))
+    channels, order = parse_columns(points, str(path))
     is_missing = file.frame[points].isna().to_numpy()
     ends = len(points) - is_missing.sum(1)
     ends_early = is_missing == (np.arange(len(points)) >= ends[:, None])  # missing cells stand at the end of a row
@@ -89,13 +81,12 @@ def read_csv(
             raise InputError(f"{where}: {rule}. Pass the column as label if it holds classes, or remove it.")
         fault = "the value is missing" if pd.isna(cell) else f"{cell!r} is not a number"
         raise InputError(f"{where}: {fault}. Every point needs a number: fill it in, or leave the signal out.")
-    signals = list(values[:, order].reshape(len(values), len(channels), -1))
-    if unequal:
-        signals = [signal[:, :end] for signal, end in zip(signals, ends, strict=True)]
+    array = np.ascontiguousarray(values[:, order].reshape(len(values), len(channels), -1))
+    signals = [signal[:, :end] for signal, end in zip(array, ends, strict=True)] if unequal else array
     labels = None if label is None else tuple(map(str, file.frame[label]))
     ids = tuple(map(str, range(1, len(signals) + 1) if id_column is None else file.frame[id_column]))
     return RawSignals(
-        np.empty(0),
+        signals,
         ids,
         channels,
         labels,
@@ -104,7 +95,7 @@ def read_csv(
         columns=tuple(names) if file.style.header else (),
         label_column=label,
         id_column=id_column,
-    ).with_signals(signals)
+    )
 
 
 def _class_columns(names: list[str], like: SignalCodec | None) -> list[str]:
@@ -145,7 +136,7 @@ def _note_integers(points: list[str], values: Array) -> tuple[str, ...]:
     return (f"{rule}. If it holds classes, pass it as label; if it numbers rows, remove it",)
 
 
-def _parse_columns(points: list[str], path: str) -> tuple[tuple[str, ...], list[int]]:
+def parse_columns(points: list[str], path: str) -> tuple[tuple[str, ...], list[int]]:
     """Names of the channels, and the indices of columns in the order of channels and times."""
     matches = [_COLUMN.fullmatch(name) for name in points]
     places = {(match[1], int(match[2])): i for i, match in enumerate(matches) if match is not None}
@@ -156,56 +147,6 @@ def _parse_columns(points: list[str], path: str) -> tuple[tuple[str, ...], list[
     if len(channels) * len(times) != len(points):
         raise InputError(f"{path}: channels {', '.join(channels[:5])} have different points. Write all points of each.")
     return channels, [places[channel, time] for channel in channels for time in times]
-
-
-class CsvWriter:
-    """Writes a row per signal with the columns of the stored file, or the class first if these had no names."""
-
-    def __init__(self, stream: BinaryIO, codec: SignalCodec) -> None:
-        self._stream, self._codec = stream, codec
-        self._columns: list[tuple[str, tuple[int, int] | str]] = []  # set by the first call of `write`
-
-    def write(self, items: Array, classes: list[str] | None, first: int) -> None:
-        text = io.StringIO()
-        rows = csv.writer(text, lineterminator="\n")
-        if not self._columns:
-            self._columns = _columns(self._codec, bool(classes))
-            rows.writerow([name for name, _ in self._columns])
-        for i, values in enumerate(convert_to_numbers(self._codec, items)):
-            strings = {CLASS: classes[i] if classes else "", ID: f"new-{first + i + 1}"}
-            rows.writerow(
-                [strings[role] if isinstance(role, str) else values[role[0]][role[1]] for _, role in self._columns]
-            )
-        self._stream.write(text.getvalue().encode("utf-8"))
-
-    def close(self) -> None:
-        """Nothing comes after the last signal."""
-
-
-def _columns(codec: SignalCodec, has_classes: bool) -> list[tuple[str, tuple[int, int] | str]]:
-    """The name and the role of each column: its channel and point, CLASS or ID."""
-    C, T = len(codec.channels), codec.length
-    if not codec.columns:
-        first: list[tuple[str, tuple[int, int] | str]] = [("class", CLASS)] if has_classes else []
-        names = [(f"{codec.channels[c]}@{t + 1}" if C > 1 else f"t{t + 1}", (c, t)) for c in range(C) for t in range(T)]
-        return [*first, *names]
-    roles = {codec.label_column: CLASS if has_classes else None, codec.id_column: ID}
-    points = [name for name in codec.columns if name not in roles]
-    _, order = _parse_columns(points, "")
-    places = {points[column]: divmod(n, len(points) // C) for n, column in enumerate(order)}
-    columns: list[tuple[str, tuple[int, int] | str | None]]
-    columns = [(name, roles.get(name, places.get(name))) for name in codec.columns]
-    if has_classes and codec.label_column is None:  # the classes are not from this file
-        columns = [("class", CLASS), *columns]
-    return [(name, role) for name, role in columns if isinstance(role, str) or (role is not None and role[1] < T)]
-
-
-def convert_to_numbers(codec: SignalCodec, items: Array) -> list[list[list[float]]]:
-    """Values of signals (n, C, T) as numbers that are written exactly: integers without a decimal point."""
-    signals = np.asarray(items)
-    is_exact = (np.abs(signals) < 2.0**53).all()  # beyond, all floats are integers
-    is_integer = codec.step == 1.0 and is_exact and (signals == np.rint(signals)).all()
-    return (signals.astype(np.int64) if is_integer else signals).tolist()  # type: ignore[no-any-return]
 
 
 REMEDY = "Write @data, then a line per signal: values between commas, channels between colons, the class last"
@@ -231,10 +172,10 @@ def read_ts(path: Path) -> RawSignals:
             raise InputError(f"{path}, line {number}: values come before @data. {REMEDY}.")
     if not data:
         raise InputError(f"{path} has no signals. {REMEDY}.")
-    if _is_true(header.get("timestamps", [])):
+    is_true = {word: values[0].lower() == "true" for word, values in header.items() if values}
+    if is_true.get("timestamps", False):
         raise InputError(f"{path}: signals have time stamps, which are not read. Write evenly spaced values alone.")
-    declaration = header.get("classlabel", header.get("targetlabel", []))
-    labeled = _is_true(declaration) if declaration else None
+    labeled = is_true.get("classlabel" if "classlabel" in header else "targetlabel")
     rows = [_parse_line(path, number, text, labeled) for number, text in data]
     C, names = len(rows[0][0]), header.get("classlabel", [])[1:]
     for (number, _), (values, label) in zip(data, rows, strict=True):
@@ -253,11 +194,7 @@ def read_ts(path: Path) -> RawSignals:
     if labels is not None and "classlabel" not in header and min(Counter(labels).values()) == 1:
         labels = None  # numbers to predict, most of them different
         notes = ("the last number of each line is a @targetLabel that differs between signals, and is left out",)
-    return RawSignals(np.empty(0), ids, channels, labels, notes, flat=C == 1).with_signals(signals)
-
-
-def _is_true(words: Sequence[str]) -> bool:
-    return bool(words) and words[0].lower() == "true"
+    return RawSignals(signals, ids, channels, labels, notes, flat=C == 1)
 
 
 def _parse_line(path: Path, number: int, text: str, labeled: bool | None) -> tuple[list[list[float]], str]:
@@ -273,39 +210,6 @@ def _parse_line(path: Path, number: int, text: str, labeled: bool | None) -> tup
         hint = "" if labeled is not None else " If it ends in a class, write @classLabel true and all classes"
         raise InputError(f"{path}, line {number}: a value is not a number.{hint} {REMEDY}.") from None
     return channels, label.strip()
-
-
-class TsWriter:
-    """Writes a header, then a line per signal."""
-
-    def __init__(self, stream: BinaryIO, codec: SignalCodec, settings: str) -> None:
-        self._stream, self._codec, self._settings, self._has_header = stream, codec, settings, False
-        self._words = make_class_words(codec.labels or ())
-
-    def write(self, items: Array, classes: list[str] | None, first: int) -> None:
-        lines = []
-        if not self._has_header:
-            univariate = len(self._codec.channels) == 1
-            lines = [
-                f"# stochattn {self._settings}",
-                "@problemName signals",
-                "@timeStamps false",
-                "@missing false",
-                f"@univariate {str(univariate).lower()}",
-                *([] if univariate else [f"@dimension {len(self._codec.channels)}"]),
-                "@equalLength true",
-                f"@seriesLength {self._codec.length}",
-                f"@classLabel true {' '.join(sorted(self._words.values()))}" if classes else "@classLabel false",
-                "@data",
-            ]
-            self._has_header = True
-        for i, values in enumerate(convert_to_numbers(self._codec, items)):
-            channels = [",".join(map(repr, channel)) for channel in values]
-            lines.append(":".join([*channels, *([self._words[classes[i]]] if classes else [])]))
-        self._stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
-
-    def close(self) -> None:
-        """Nothing comes after the last signal."""
 
 
 def make_class_words(labels: Sequence[str]) -> dict[str, str]:
@@ -329,11 +233,6 @@ HEADER = ["file", "class"]
 SIDES = ("left", "right")
 
 
-def read_wav_file(path: Path) -> RawSignals:
-    """The signal of one file."""
-    return _read_wav([path], (path.stem,), None)
-
-
 def read_wav_folder(folder: Path) -> RawSignals:
     """The signals of the visible files of a folder; classes are sub-folders, or in the table that a writer wrote."""
     paths = sorted(folder.rglob("*"), key=lambda file: file.relative_to(folder).as_posix())
@@ -343,21 +242,18 @@ def read_wav_folder(folder: Path) -> RawSignals:
         raise InputError(f"{folder} has no WAV file: add files that end in {' or '.join(WAV_EXTENSIONS)}.")
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
     if any("/" in name for name in ids):
-        return _read_wav(files, ids, tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids))
-    classes = _read_classes(folder / TABLE)
-    return _read_wav(files, ids, tuple(classes[name] for name in ids) if set(ids) <= set(classes) else None)
-
-
-def _read_classes(table: Path) -> dict[str, str]:
-    """The class of each file in a table that a writer wrote; empty for any other file."""
+        return read_wav(files, ids, tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids))
     try:
-        rows = list(csv.reader(io.StringIO(table.read_text("utf-8"))))
+        rows = list(csv.reader(io.StringIO((folder / TABLE).read_text("utf-8"))))
     except (OSError, UnicodeDecodeError, csv.Error):
-        return {}
-    return {row[0]: str(from_text(row[1])) for row in rows[1:] if len(row) == 2} if rows and rows[0] == HEADER else {}
+        rows = []
+    is_written = rows[:1] == [HEADER]  # by a writer of this package
+    classes = {row[0]: str(from_text(row[1])) for row in rows[1:] if len(row) == 2} if is_written else {}
+    return read_wav(files, ids, tuple(classes[name] for name in ids) if set(ids) <= set(classes) else None)
 
 
-def _read_wav(files: list[Path], ids: tuple[str, ...], labels: tuple[str, ...] | None) -> RawSignals:
+def read_wav(files: list[Path], ids: tuple[str, ...], labels: tuple[str, ...] | None) -> RawSignals:
+    """The signals of WAV files."""
     signals, rates, widths = zip(*map(_load, files), strict=True)
     C, rate = len(signals[0]), rates[0]
     for file, signal, file_rate in zip(files, signals, rates, strict=True):
@@ -369,9 +265,7 @@ def _read_wav(files: list[Path], ids: tuple[str, ...], labels: tuple[str, ...] |
             raise InputError(f"{file} has {rule}. Convert them to one of the two.")
     channels = SIDES if C == 2 else tuple(str(c + 1) for c in range(C))
     bits = 8 * max(widths)
-    return RawSignals(
-        np.empty(0), ids, channels, labels, flat=C == 1, step=2.0 ** (1 - bits), rate=rate, bits=bits
-    ).with_signals(signals)
+    return RawSignals(signals, ids, channels, labels, flat=C == 1, step=2.0 ** (1 - bits), rate=rate, bits=bits)
 
 
 def _load(path: Path) -> tuple[Array, int, int]:
@@ -381,62 +275,17 @@ def _load(path: Path) -> tuple[Array, int, int]:
             C, width, rate, n = file.getparams()[:4]
             content = file.readframes(n)
     except (wave.Error, EOFError, OSError, RuntimeError) as error:
+        cause = getattr(error, "strerror", None) or "it is truncated"
         if isinstance(error, wave.Error):
             is_compressed = str(error).startswith("unknown format")
-            cause = (
-                "its values are compressed or floating-point numbers"
-                if is_compressed
-                else "it is damaged or no WAV file"
-            )
-        else:
-            cause = getattr(error, "strerror", None) or "it is truncated"
-        raise InputError(
-            f"{path} cannot be read as PCM WAV ({cause}): convert it to 16-bit PCM, or remove it."
-        ) from None
+            compressed = "its values are compressed or floating-point numbers"
+            cause = compressed if is_compressed else "it is damaged or no WAV file"
+        remedy = "convert it to 16-bit PCM, or remove it"
+        raise InputError(f"{path} cannot be read as PCM WAV ({cause}): {remedy}.") from None
     if width not in (1, 2, 3, 4) or rate <= 0:
         rule = f"{8 * width} bits per point and {rate} points per second; 8, 16, 24 and 32 bits are read"
         raise InputError(f"{path} has {rule}. Convert it to 16-bit PCM, or remove it.")
-    content = content[: len(content) // (C * width) * (C * width)]
-    if width == 1:  # unsigned
-        values = np.frombuffer(content, dtype=np.uint8).astype(np.int64) - 128
-    elif width == 3:
-        low = np.frombuffer(content, dtype=np.uint8).reshape(-1, 3).astype(np.int64)
-        values = low[:, 0] | (low[:, 1] << 8) | (low[:, 2] << 16)
-        values -= (values >= 2**23) * 2**24
-    else:
-        values = np.frombuffer(content, dtype=f"<i{width}").astype(np.int64)
-    return values.reshape(-1, C).T * 2.0 ** (1 - 8 * width), rate, width
-
-
-class WavWriter:
-    """Writes a WAV file for each signal, in folders of classes."""
-
-    def __init__(self, folder: Path, codec: SignalCodec) -> None:
-        if codec.rate is None or codec.bits is None:
-            raise InputError("format wav needs signals from WAV files, which have a rate: choose csv, ts, npy or npz.")
-        self._folder, self._codec, self._rate, self._width = folder, codec, codec.rate, codec.bits // 8
-
-    def write(self, items: Array, classes: list[str] | None, first: int) -> None:
-        for i, signal in enumerate(np.asarray(items)):
-            with wave.open(str(self._folder / f"new-{first + i + 1:06d}.wav"), "wb") as out:
-                out.setnchannels(len(signal))
-                out.setsampwidth(self._width)
-                out.setframerate(self._rate)
-                out.writeframes(self._bytes(signal))
-        if classes is not None:
-            with (self._folder / TABLE).open("a", encoding="utf-8", newline="") as table:
-                rows = csv.writer(RowLines(table), lineterminator=LINE_END)
-                rows.writerows([HEADER] if first == 0 else [])
-                rows.writerows([f"new-{first + i + 1:06d}.wav", as_text(label)] for i, label in enumerate(classes))
-
-    def _bytes(self, signal: Array) -> bytes:
-        top = 2 ** (8 * self._width - 1)
-        values = np.clip(np.rint(signal.T * top), -top, top - 1).astype(np.int64).ravel()
-        if self._width == 1:
-            return bytes((values + 128).astype(np.uint8))
-        if self._width == 3:
-            return bytes(values.astype("<i4").view(np.uint8).reshape(-1, 4)[:, :3].ravel())
-        return bytes(values.astype(f"<i{self._width}").data)
-
-    def close(self) -> None:
-        """Nothing comes after the last signal."""
+    values = np.frombuffer(content[: len(content) // (C * width) * (C * width)], dtype=np.uint8).reshape(-1, width)
+    left_aligned = np.zeros((len(values), 4), dtype=np.uint8)  # as little-endian integers of 32 bits
+    left_aligned[:, 4 - width :] = values ^ 128 if width == 1 else values  # those of 8 bits are unsigned
+    return left_aligned.view("<i4").reshape(-1, C).T * 2.0**-31, rate, width

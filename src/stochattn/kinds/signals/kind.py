@@ -1,9 +1,4 @@
-"""The kind of data "signals": time series, spectra, heartbeats, windows of sensors.
-
-The control of a page that keeps a stretch of a stored signal.
-
-New signals on a page, as lines over the stored ones nearest to them.
-"""
+"""The kind of data "signals": time series, spectra, heartbeats, windows of sensors."""
 
 from __future__ import annotations
 
@@ -11,25 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.html import Html, join, tag
 from ..._backend.state import Plain
-from .. import (
-    Display,
-    Format,
-    HopfieldOptions,
-    InputError,
-    KeyMeasure,
-    Kind,
-    Measures,
-    NoOptions,
-    Settings,
-    Writer,
-)
+from .. import Display, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Measures, NoOptions, Settings, Writer
 from ..codec import ZARR, index_of
 from ..display import Control, GalleryItems, StretchControl, card_heading, lay_out, stored_name
 from ..generator import Generator
@@ -40,8 +24,9 @@ from .formats import make_class_words
 from .generator.deformations import SignalDeformations
 from .generator.window_fit import fit_time_windows
 from .reading import NONE, convert_array, join_signals, make_codec, read_signals
-from .writing import SignalWriter, check_signals, compare_signals, signal_statistics
+from .writing import SignalWriter, compare_signals, signal_statistics
 
+GeneratorOptions: TypeAlias = SignalDeformationOptions | TimeWindowOptions | HopfieldOptions | NoOptions
 MAX_POINTS_CONTROLS, MAX_CHANNELS_CONTROLS = 240, 4  # of the small plot
 
 
@@ -78,9 +63,12 @@ def _lines(old: Array, new: Array, channel: str) -> Html:
     low, high = float(min(old.min(), new.min())), float(max(old.max(), new.max()))
     parts = []
     for which, values in (("old", old), ("new", new)):
-        times, values = _thinned(values)
+        times = np.arange(len(values))
+        if len(values) > MAX_POINTS:  # the lowest and the highest point of each of some pieces
+            pieces = np.array_split(times, MAX_POINTS // 2)
+            times = np.unique([piece[end(values[piece])] for piece in pieces for end in (np.argmin, np.argmax)])
         x = (WIDTH - 2) * times / (len(old) - 1) + 1
-        y = 3 + (HEIGHT - 6) * (high - values) / ((high - low) or 1.0)
+        y = 3 + (HEIGHT - 6) * (high - values[times]) / ((high - low) or 1.0)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
         parts.append(f'<polyline class="{which}" points="{points}" fill="none" stroke-width="1.4"/>')
     label = f"new and stored values from {low:.3g} to {high:.3g}"
@@ -88,23 +76,7 @@ def _lines(old: Array, new: Array, channel: str) -> Html:
     return tag("figure", plot, tag("figcaption", f"channel {channel}: {low:.3g} to {high:.3g}"))
 
 
-def _thinned(values: Array) -> tuple[Array, Array]:
-    """Times and values of a line: all points, or the lowest and highest of each of some pieces."""
-    if len(values) <= MAX_POINTS:
-        return np.arange(len(values)), values
-    kept = set()
-    for piece in np.array_split(np.arange(len(values)), MAX_POINTS // 2):
-        kept |= {int(piece[values[piece].argmin()]), int(piece[values[piece].argmax()])}
-    times = np.array(sorted(kept))
-    return times, values[times]
-
-
 _PLACE = re.compile(r"(?:(.+)@)?\s*(\d+)\s*(?::\s*(\d+)\s*)?")
-
-
-def _channel_of_each_value(codec: SignalCodec) -> tuple[tuple[str, ...], Array]:
-    C, T = codec.stored.shape[1:]
-    return tuple(codec.channels), np.tile(np.arange(C), T)
 
 
 class SignalKind(SignalDescription, Kind["SignalCodec"]):
@@ -122,7 +94,7 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
     measures = Measures(
         key=KeyMeasure("roughness", 0.3, "As smooth as the stored", "they are noisier or smoother than the stored"),
         compare=compare_signals,
-        named_parts=_channel_of_each_value,
+        named_parts=lambda codec: (codec.channels, np.tile(np.arange(len(codec.channels)), codec.length)),
         statistics=signal_statistics,
     )
     display = Display(
@@ -130,11 +102,8 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
     )
 
     def read(self, path: Path, options: SignalOptions) -> SignalCodec:
-        return make_codec(
-            read_signals(path, options.label, recording=options.window is not None, sheet=options.sheet),
-            str(path),
-            options,
-        )
+        signals = read_signals(path, options.label, recording=options.window is not None, sheet=options.sheet)
+        return make_codec(signals, str(path), options)
 
     def read_files(self, paths: Sequence[Path], options: SignalOptions) -> SignalCodec:
         signals = join_signals([read_signals(path, options.label) for path in paths])
@@ -149,26 +118,19 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
     def codec_from_state(self, state: dict[str, object]) -> SignalCodec:
         return SignalCodec(**state)  # type: ignore[arg-type]
 
-    def fit_generator(
-        self,
-        name: str,
-        codec: SignalCodec,
-        weights: Array,
-        options: SignalDeformationOptions | TimeWindowOptions | HopfieldOptions | NoOptions,
-    ) -> Generator:
+    def fit_generator(self, name: str, codec: SignalCodec, weights: Array, options: GeneratorOptions) -> Generator:
         signals = codec.encode(codec.stored)
         if isinstance(options, SignalDeformationOptions):
-            fitted = np.asarray(weights), codec.classes, options.scale, options.neighbors
-            return SignalDeformations.fit(signals, *fitted)
+            return SignalDeformations.fit(signals, weights, codec.classes, options.scale, options.neighbors)
         if isinstance(options, TimeWindowOptions):
             for name in ("slide", "shift"):
                 if (getattr(options, name) or 0) >= codec.length:
                     rule = f"{name} must be less than the {codec.length} points of a signal"
                     raise InputError(f"{rule}; got {getattr(options, name)}. Leave it out to choose it.")
-            return fit_time_windows(signals, np.asarray(weights), codec.classes, dict(vars(options)))
+            return fit_time_windows(signals, weights, codec.classes, vars(options))
         if name == "rescaled":
-            conditional = SignalDeformations.fit(signals, np.asarray(weights), codec.classes)
-            return Rescaled(signals, np.asarray(weights), self.items, conditional)
+            conditional = SignalDeformations.fit(signals, weights, codec.classes)
+            return Rescaled(signals, weights, self.items, conditional)
         return super().fit_generator(name, codec, weights, options)
 
     def parse_condition(self, codec: SignalCodec, texts: Sequence[str]) -> Mapping[object, object]:
@@ -181,10 +143,8 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
             place, _, value = (part.strip() for part in text.partition("="))
             match = _PLACE.fullmatch(place)
             if not match or not value:
-                rule = (
-                    "write POINT=VALUE, FIRST:LAST=ID for a stretch as in the stored signal ID, or CHANNEL@ before it"
-                )
-                raise InputError(f"condition {text!r} is not understood: {rule}.")
+                rule = "write POINT=VALUE, FIRST:LAST=ID for a stretch as in the stored signal ID, or CHANNEL@ before"
+                raise InputError(f"condition {text!r} is not understood: {rule} it.")
             first, last = int(match[2]), int(match[3] or match[2])
             if not 1 <= first <= last <= codec.length:
                 raise InputError(f"condition {text!r}: points must lie within 1 to {codec.length}.")
@@ -206,12 +166,17 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
         return {"channels": list(codec.channels)}
 
     def read_new(self, codec: SignalCodec, path: Path) -> Array:
-        return check_signals(
-            codec, read_signals(Path(path), like=codec).make_equally_long(str(path)).signals, Path(path)
-        )
+        signals = np.asarray(read_signals(path, like=codec).make_equally_long(str(path)).signals, dtype=np.float64)
+        if signals.shape[1:] != codec.stored.shape[1:]:
+            (C, T), (c, t) = codec.stored.shape[1:], signals.shape[1:]
+            rule = f"signals have {c} channels of {t} points, and the stored ones {C} of {T}"
+            raise InputError(f"{path}: {rule}. Write signals of the same shape.")
+        if not np.isfinite(signals).all():
+            raise InputError(f"{path}: signals must be finite numbers; got NaN or infinity. Write them again.")
+        return signals
 
     def read_labels(self, codec: SignalCodec, path: Path) -> Array | None:
-        labels = read_signals(Path(path), like=codec).labels
+        labels = read_signals(path, like=codec).labels
         if labels is None or codec.labels is None:
             return None
         words = {word: label for label, word in make_class_words(codec.labels).items()} if path.suffix == ".ts" else {}

@@ -18,15 +18,12 @@ from ..options import describe_extension
 from ..smoothing import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness
 from .codec import RawSignals, SignalCodec
 from .description import MIN_POINTS, SignalOptions
-from .formats import read_csv, read_ts, read_wav_file, read_wav_folder
+from .formats import read_csv, read_ts, read_wav, read_wav_folder
 
 SHAPES = "an array (n, points) or (n, channels, points)"
 SOURCES = "an array in .npy or .npz, a CSV with one row per signal, a .ts file or a folder of WAV files"
-SIGNAL_NAMES, LABEL_NAMES, ID_NAMES = (
-    ("signals", "X", "x", "data", "arr_0"),
-    ("labels", "y", "target", "label"),
-    ("ids",),
-)
+SIGNAL_NAMES = ("signals", "X", "x", "data", "arr_0")
+LABEL_NAMES, ID_NAMES = ("labels", "y", "target", "label"), ("ids",)
 MAX_VALUES = 2**26  # of all signals together: with the arrays of the generator, they take about 2 GB
 MAX_BYTES = 2**30  # of the arrays that are read from a compressed file
 MIN_SIZE, MAX_SIZE = 1e-130, 1e130  # of the largest value: sums of squares then stay well within the range of floats
@@ -62,7 +59,7 @@ def read_signals(
     if extension in (".npy", ".npz"):
         return _read_array_file(path)
     if extension in (".wav", ".wave"):
-        return read_wav_file(path)
+        return read_wav([path], (path.stem,), None)
     if extension == ".ts":
         return read_ts(path)
     if extension in DELIMITED:
@@ -84,7 +81,7 @@ def convert_array(data: ArrayLike | Sequence[ArrayLike]) -> RawSignals:
         if len(channels) > 1:
             raise InputError("signals differ in their number of channels. Pass signals with the same number.") from None
         ids = tuple(str(i + 1) for i in range(len(signals)))
-        return replace(signals[0], ids=ids).with_signals([signal.signals[0] for signal in signals])
+        return replace(signals[0], ids=ids, signals=[signal.signals[0] for signal in signals])
     return _convert(array, "signals")
 
 
@@ -118,10 +115,12 @@ def make_codec(raw: RawSignals, where: str, options: SignalOptions) -> SignalCod
         raise InputError(f"{rule}. Swap the last two axes; length={T} reads it like this.")
     if T == 1 and raw.flat and not is_intended:
         raise InputError(f"{where}: this is one recording of {K:,} points. Cut it into signals with window=N.")
-    if not is_intended and raw.flat and K >= TRANSPOSED * T and (T < TRANSPOSED or _is_recording(signals[:, 0])):
-        rule = f"{where}: shape {(K, T)} is {K} signals of {T} points; each row is a signal"
-        remedy = f"Transpose it if columns are signals, or cut one recording of {K} points with window=N"
-        raise InputError(f"{rule}. {remedy}{f'; length={T} reads it like this' if T >= MIN_POINTS else ''}.")
+    if not is_intended and raw.flat and K >= TRANSPOSED * T:
+        matrix = signals[:, 0]  # the columns of a recording are smoother than its rows
+        if T < TRANSPOSED or (T <= MAX_FEW and roughness(matrix.T) < MAX_RATIO * roughness(matrix)):
+            rule = f"{where}: shape {(K, T)} is {K} signals of {T} points; each row is a signal"
+            remedy = f"Transpose it if columns are signals, or cut one recording of {K} points with window=N"
+            raise InputError(f"{rule}. {remedy}{f'; length={T} reads it like this' if T >= MIN_POINTS else ''}.")
     _require_signals(signals, where)
     labels = raw.labels if options.labels is None else tuple(map(str, options.labels))
     ids = raw.ids if options.ids is None else tuple(map(str, options.ids))
@@ -153,11 +152,6 @@ def make_codec(raw: RawSignals, where: str, options: SignalOptions) -> SignalCod
     return replace(codec, notes=tuple(notes))
 
 
-def _is_recording(matrix: Array) -> bool:
-    """Whether rows are the points of a recording: they have few values, and columns are smoother than rows."""
-    return matrix.shape[1] <= MAX_FEW and roughness(matrix.T) < MAX_RATIO * roughness(matrix)
-
-
 def _require_signals(signals: Array, where: str) -> None:
     K, C, T = signals.shape
     if K * C * T > MAX_VALUES:
@@ -175,9 +169,8 @@ def _require_signals(signals: Array, where: str) -> None:
     if not np.isfinite(signals).all():
         k, c, t = np.argwhere(~np.isfinite(signals))[0]
         at = f"signal {k + 1} has {signals[k, c, t]:g} at point {t + 1}" + (f" of channel {c + 1}" if C > 1 else "")
-        raise InputError(
-            f"{where}: {at}, and every value must be a finite number: fill it in, or leave the signal out."
-        )
+        rule = "every value must be a finite number: fill it in, or leave the signal out"
+        raise InputError(f"{where}: {at}, and {rule}.")
     if (signals == signals[:1]).all():
         raise InputError(f"{where}: all signals are equal, so there is nothing to vary. Add different ones.")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+import wave
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,9 +14,13 @@ import numpy as np
 
 from ..._backend.arrays import Array
 from ...core.neighbors import nearest_rows, spaced_indices
-from .. import Batch, Comparison, InputError, Measure, Part, Settings, Values
+from .. import Batch, Comparison, InputError, Measure, Settings
+from ..comparison import compare_means
+from ..delimited.formulas import LINE_END, RowLines, as_text
 from .codec import SignalCodec
-from .formats import CsvWriter, TsWriter, WavWriter
+from .formats import HEADER, TABLE, make_class_words, parse_columns
+
+CLASS, ID = "class", "id"  # roles of columns
 
 MAX_ENTRIES = 2**24  # values of the evenly spaced signals that are compared; copies are counted among all signals
 EDGE = 0.05  # share of the range of a signal at either end, in which signals with hard bounds have many values
@@ -24,41 +29,36 @@ THIRDS = {1: ("",), 2: (", first half", ", second half"), 3: (", first third", "
 
 
 class SignalWriter:
-    """Writes new signals in one of the formats, with the class of the signal that each was drawn around."""
+    """Writes new signals in one of the formats, with the class of the signal that each was drawn around.
+
+    Arrays are held until the end: .npy has the signals alone, and .npz also classes, channels and settings.
+    """
 
     def __init__(self, destination: BinaryIO | Path, format: str, codec: SignalCodec, settings: Settings) -> None:
-        self._codec, text = codec, json.dumps(settings._asdict(), sort_keys=True)
-        self._writer: CsvWriter | TsWriter | WavWriter | SignalArrayWriter
-        if isinstance(destination, Path):
-            self._writer = WavWriter(destination, codec)
-        elif format == "csv":
-            self._writer = CsvWriter(destination, codec)
-        elif format == "ts":
-            self._writer = TsWriter(destination, codec, text)
-        else:
-            self._writer = SignalArrayWriter(destination, format, codec, text)
-
-    def write(self, batch: Batch) -> None:
-        labels, source = self._codec.labels, batch.source
-        classes = None if labels is None or source is None else [labels[k] for k in source]
-        self._writer.write(batch.items, classes, batch.first)
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class SignalArrayWriter:
-    """Writes .npy with the signals alone, or .npz with classes, channels and settings."""
-
-    def __init__(self, stream: BinaryIO, format: str, codec: SignalCodec, settings: str) -> None:
-        self._stream, self._format, self._codec, self._settings = stream, format, codec, settings
+        if format == "wav" and codec.rate is None:
+            raise InputError("format wav needs signals from WAV files, which have a rate: choose csv, ts, npy or npz.")
+        self._destination, self._format, self._codec = destination, format, codec
+        self._settings, self._is_first = json.dumps(settings._asdict(), sort_keys=True), True
         self._signals, self._classes = list[Array](), list[str]()
 
-    def write(self, items: Array, classes: list[str] | None, first: int) -> None:
-        self._signals.append(self._codec.to_user(items))
-        self._classes += classes or []
+    def write(self, batch: Batch) -> None:
+        codec, source = self._codec, batch.source
+        classes = [] if codec.labels is None or source is None else [codec.labels[k] for k in source]
+        if isinstance(self._destination, Path):
+            _write_wav_files(self._destination, codec, batch, classes)
+        elif self._format == "csv":
+            self._destination.write(_csv_text(codec, batch, classes, self._is_first).encode("utf-8"))
+        elif self._format == "ts":
+            lines = _ts_lines(codec, batch.items, classes, self._settings if self._is_first else None)
+            self._destination.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+        else:
+            self._signals.append(codec.to_user(batch.items))
+            self._classes += classes
+        self._is_first = False
 
     def close(self) -> None:
+        if isinstance(self._destination, Path) or not self._signals:
+            return
         signals, buffer = np.concatenate(self._signals), io.BytesIO()
         if self._format == "npy":
             np.save(buffer, signals, allow_pickle=False)
@@ -66,18 +66,85 @@ class SignalArrayWriter:
             channels, settings = np.array(self._codec.channels), np.array(self._settings)
             labels = {"labels": np.array(self._classes)} if self._classes else {}
             np.savez_compressed(buffer, signals=signals, channels=channels, settings=settings, **labels)  # type: ignore[arg-type]
-        self._stream.write(buffer.getvalue())
+        self._destination.write(buffer.getvalue())
 
 
-def check_signals(codec: SignalCodec, signals: Array, path: Path) -> Array:
-    """New signals from a file; InputError unless they are finite and have the shape of the stored ones."""
-    if signals.shape[1:] != codec.stored.shape[1:]:
-        (C, T), (c, t) = codec.stored.shape[1:], signals.shape[1:]
-        rule = f"signals have {c} channels of {t} points, and the stored ones {C} of {T}"
-        raise InputError(f"{path}: {rule}. Write signals of the same shape.")
-    if not np.isfinite(signals).all():
-        raise InputError(f"{path}: signals must be finite numbers; got NaN or infinity. Write them again.")
-    return np.asarray(signals, dtype=np.float64)
+def _csv_text(codec: SignalCodec, batch: Batch, classes: list[str], has_header: bool) -> str:
+    """A row per signal with the columns of the stored file, or the class first if these had no names."""
+    text, columns = io.StringIO(), _columns(codec, bool(classes))
+    rows = csv.writer(text, lineterminator="\n")
+    if has_header:
+        rows.writerow([name for name, _ in columns])
+    for i, values in enumerate(_convert_to_numbers(codec, batch.items)):
+        strings = {CLASS: classes[i] if classes else "", ID: f"new-{batch.first + i + 1}"}
+        rows.writerow([strings[role] if isinstance(role, str) else values[role[0]][role[1]] for _, role in columns])
+    return text.getvalue()
+
+
+def _columns(codec: SignalCodec, has_classes: bool) -> list[tuple[str, tuple[int, int] | str]]:
+    """The name and the role of each column: its channel and point, CLASS or ID."""
+    C, T = len(codec.channels), codec.length
+    columns: list[tuple[str, tuple[int, int] | str | None]]
+    if codec.columns:
+        roles = {codec.label_column: CLASS if has_classes else None, codec.id_column: ID}
+        points = [name for name in codec.columns if name not in roles]
+        _, order = parse_columns(points, "")
+        places = {points[column]: divmod(n, len(points) // C) for n, column in enumerate(order)}
+        columns = [(name, roles.get(name, places.get(name))) for name in codec.columns]
+    else:
+        names = [f"{channel}@" if C > 1 else "t" for channel in codec.channels]
+        columns = [(f"{name}{t + 1}", (c, t)) for c, name in enumerate(names) for t in range(T)]
+    if has_classes and (codec.label_column is None or not codec.columns):  # the stored file names no column of classes
+        columns = [("class", CLASS), *columns]
+    return [(name, role) for name, role in columns if isinstance(role, str) or (role is not None and role[1] < T)]
+
+
+def _convert_to_numbers(codec: SignalCodec, items: Array) -> list[list[list[float]]]:
+    """Values of signals (n, C, T) as numbers that are written exactly: integers without a decimal point."""
+    signals = np.asarray(items)
+    is_exact = (np.abs(signals) < 2.0**53).all()  # beyond, all floats are integers
+    is_integer = codec.step == 1.0 and is_exact and (signals == np.rint(signals)).all()
+    return (signals.astype(np.int64) if is_integer else signals).tolist()  # type: ignore[no-any-return]
+
+
+def _ts_lines(codec: SignalCodec, items: Array, classes: list[str], settings: str | None) -> list[str]:
+    """A line per signal, after a header with the settings if they are given."""
+    n_channels, words, lines = len(codec.channels), make_class_words(codec.labels or ()), list[str]()
+    if settings is not None:
+        lines = [
+            f"# stochattn {settings}",
+            "@problemName signals",
+            "@timeStamps false",
+            "@missing false",
+            f"@univariate {str(n_channels == 1).lower()}",
+            *([f"@dimension {n_channels}"] if n_channels > 1 else []),
+            "@equalLength true",
+            f"@seriesLength {codec.length}",
+            f"@classLabel true {' '.join(sorted(words.values()))}" if classes else "@classLabel false",
+            "@data",
+        ]
+    for i, values in enumerate(_convert_to_numbers(codec, items)):
+        channels = [",".join(map(repr, channel)) for channel in values]
+        lines.append(":".join([*channels, *([words[classes[i]]] if classes else [])]))
+    return lines
+
+
+def _write_wav_files(folder: Path, codec: SignalCodec, batch: Batch, classes: list[str]) -> None:
+    """Writes a WAV file for each signal, and a table of their classes."""
+    rate, width = codec.rate or 0, (codec.bits or 0) // 8
+    names, top = [f"new-{batch.first + i + 1:06d}.wav" for i in range(len(batch.items))], 2 ** (8 * width - 1)
+    for name, signal in zip(names, batch.items, strict=True):
+        values = np.clip(np.rint(signal.T * top), -top, top - 1) + (128 if width == 1 else 0)  # 8 bits are unsigned
+        with wave.open(str(folder / name), "wb") as out:
+            out.setnchannels(len(signal))
+            out.setsampwidth(width)
+            out.setframerate(rate)
+            out.writeframes(values.astype("<i8").ravel().view(np.uint8).reshape(-1, 8)[:, :width].tobytes())
+    if classes:
+        with (folder / TABLE).open("a", encoding="utf-8", newline="") as table:
+            rows = csv.writer(RowLines(table), lineterminator=LINE_END)
+            rows.writerows([HEADER] if batch.first == 0 else [])
+            rows.writerows([name, as_text(label)] for name, label in zip(names, classes, strict=True))
 
 
 def compare_signals(codec: SignalCodec, items: Array) -> Comparison:
@@ -87,9 +154,11 @@ def compare_signals(codec: SignalCodec, items: Array) -> Comparison:
     contents = {signal.tobytes() for signal in np.ascontiguousarray(stored)}
     copies = sum(signal.tobytes() in contents for signal in np.ascontiguousarray(items)) / len(items)
     meaning = "Standard deviation of all values around the mean signal, over that of stored ones."
-    measures = [Measure("amplitude", _ratio(_spread(new), _spread(stored)), 1.0, meaning)]
+    amplitudes = (float(np.sqrt(np.square(signals.std(0)).mean())) for signals in (new, stored))
+    measures = [Measure("amplitude", _ratio(*amplitudes), 1.0, meaning)]
     meaning = "Mean difference of neighboring points, over that of stored signals: above 1 noisy, below 1 smooth."
-    measures.append(Measure("roughness", _ratio(_mean_step(new), _mean_step(stored)), 1.0, meaning))
+    steps = (float(np.abs(np.diff(signals, axis=2)).mean()) for signals in (new, stored))
+    measures.append(Measure("roughness", _ratio(*steps), 1.0, meaning))
     meaning = "Mean absolute difference of mean log spectra, over frequencies and channels."
     measures.append(Measure("spectral distance", spectral_distance(new, stored), 0.0, meaning))
     meaning = f"Mean absolute difference of autocorrelations, over lags up to {min(MAX_LAGS, codec.length - 1)}."
@@ -101,7 +170,12 @@ def compare_signals(codec: SignalCodec, items: Array) -> Comparison:
         distance = sum(abs(of_new[name] / len(near) - of_stored[name] / len(labels)) for name in of_stored) / 2
         meaning = "Share of new signals that would have to change class to match; the class is that of the nearest."
         measures.append(Measure("class shares", distance, 0.0, meaning))
-    return Comparison(tuple(measures), tuple(_compare_parts(codec, new)))
+    thirds, parts = np.array_split(np.arange(codec.length), min(N_PARTS, codec.length)), []
+    for c in spaced_indices(len(codec.channels), MAX_PART_CHANNELS):
+        for times, name in zip(thirds, THIRDS[len(thirds)], strict=True):
+            of_stored, of_new = (x[:, c, times[0] : times[-1] + 1].mean(1) for x in (stored, new))
+            parts.append(compare_means(f"channel {codec.channels[c]}{name}", of_stored, of_new, ".4g"))
+    return Comparison(tuple(measures), tuple(parts))
 
 
 def signal_statistics(codec: SignalCodec, items: Array) -> Array:
@@ -144,29 +218,5 @@ def _autocorrelation(signals: Array, lags: int) -> Array:
     return np.stack(products) / np.where(scale > 0, scale, 1.0)
 
 
-def _spread(signals: Array) -> float:
-    return float(np.sqrt(np.square(signals.std(0)).mean()))
-
-
-def _mean_step(signals: Array) -> float:
-    return float(np.abs(np.diff(signals, axis=2)).mean())
-
-
 def _ratio(value: float, ideal: float) -> float:
     return value / ideal if ideal > 0 else 1.0
-
-
-def _compare_parts(codec: SignalCodec, new: Array) -> list[Part]:
-    """The distributions of the mean values of thirds of each channel."""
-    from scipy.stats import ks_2samp
-
-    thirds = np.array_split(np.arange(codec.length), min(N_PARTS, codec.length))
-    parts = []
-    for c in spaced_indices(len(codec.channels), MAX_PART_CHANNELS):
-        for times, name in zip(thirds, THIRDS[len(thirds)], strict=True):
-            of_stored, of_new = (x[:, c, times[0] : times[-1] + 1].mean(1) for x in (codec.stored, new))
-            before, after = (f"{values.mean():.4g} ± {values.std():.4g}" for values in (of_stored, of_new))
-            distance = float(ks_2samp(of_new, of_stored, method="asymp").statistic)
-            values, title = partial(Values, of_stored, of_new), f"channel {codec.channels[c]}{name}"
-            parts.append(Part(title, before, after, distance, values, checked_separately=True))
-    return parts

@@ -21,37 +21,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from ...._backend.arrays import (
-    Array,
-    ArrayLike,
-    NumpyArray,
-    concatenate,
-    full,
-    is_torch,
-    like,
-    namespace,
-    on_cuda,
-    to_numpy,
-)
-from ...._backend.checks import check_count, check_non_negative
+from ...._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, full, like, namespace, on_cuda, to_numpy
+from ...._backend.checks import check_count
 from ...._backend.console import Progress
 from ...._backend.parallel import map_in_threads
 from ...._backend.random import Purpose, SeedLike, generator, generators, seed_of
 from ....core.memory import MemoryBank
 from ....core.neighbors import nearest_distances
 from ...generator import Description, Generated, few_sources
-from ..description import Features, Vary
-from .comparison import feature_rows, find_neighbors, number_classes, remove_light
+from ..description import DeformationOptions, Features, Vary
 from .patches import ConditionedPixels, PatchGenerator
-from .registration import Registration, SplineImages, resample_fields, restore_values
-from .window_attention import check_images
+from .registration import Registration, SplineImages, feature_rows, find_neighbors, remove_light, restore_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +73,6 @@ class LocalImageDistribution:
         return np.asarray(rng.standard_normal(n) * (scale * damping / math.sqrt(n)))
 
 
-@dataclass(eq=False)
-class DistributionCache:
-    """Local distributions by stored image, shared by all `Deformations` of the same images."""
-
-    by_image: dict[int, LocalImageDistribution] = field(default_factory=dict)
-
-
 def draw_fields(
     distributions: Sequence[LocalImageDistribution],
     rngs: Sequence[np.random.Generator],
@@ -104,32 +84,20 @@ def draw_fields(
     On a GPU, starting a product takes longer than computing it. Tensors therefore get one copy of all weights and one
     product for all distributions; weights of distributions with fewer neighbors are padded with zeros.
     """
-    if not is_torch(distributions[0].mean):
-        return np.stack(
-            [
-                distribution.field(rng, scale, typical_spread)
-                for distribution, rng in zip(distributions, rngs, strict=True)
-            ]
-        )
-    n_columns = max(len(distribution.deviations) for distribution in distributions)
-    weights = np.zeros((len(distributions), 1, n_columns))
+    mean = distributions[0].mean
+    if isinstance(mean, np.ndarray):
+        pairs = zip(distributions, rngs, strict=True)
+        return np.stack([distribution.field(rng, scale, typical_spread) for distribution, rng in pairs])
+    from torch.nn.utils.rnn import pad_sequence
+
+    torch = namespace(mean)
+    deviations = [distribution.deviations.reshape(-1, mean.numel()) for distribution in distributions]
+    weights = np.zeros((len(distributions), 1, max(map(len, deviations))))
     for row, distribution, rng in zip(weights[:, 0], distributions, rngs, strict=True):
         row[: len(distribution.deviations)] = distribution.weights(rng, scale, typical_spread)
-    torch, mean = namespace(distributions[0].mean), distributions[0].mean
-    deviations = torch.stack(
-        [
-            _pad(distribution.deviations.reshape(len(distribution.deviations), -1), n_columns)
-            for distribution in distributions
-        ]
-    )
-    draws = (like(weights, mean) @ deviations).reshape(len(distributions), *mean.shape)
-    return _step_to_mean(scale) * torch.stack([distribution.mean for distribution in distributions]) + draws
-
-
-def _pad(rows: Array, n: int) -> Array:
-    """Rows (m, d), padded with rows of zeros: (n, d)."""
-    missing = n - len(rows)
-    return concatenate([rows, full((missing, rows.shape[1]), 0.0, rows)]) if missing else rows
+    draws = like(weights, mean) @ pad_sequence(deviations, batch_first=True)
+    means = torch.stack([distribution.mean for distribution in distributions])
+    return _step_to_mean(scale) * means + draws.reshape(means.shape)
 
 
 def _step_to_mean(scale: float) -> float:
@@ -144,9 +112,7 @@ MAX_SCALE, MAX_SCALE_OF_ALL = 2.1, 1.4
 variance already. Beyond them, shapes are unlike any stored one."""
 MAX_SCALE_OF_LEVELS = 1.0
 """Limit of the rule for pixel values: the distribution has the variance of the neighbors already."""
-MAX_GIVEN_SCALE = 10.0
-NO_SHAPE = 0.05
-"""Typical spread of fields in pixels below which images do not differ in shape."""
+NO_SHAPE = 0.05  # typical spread of fields in pixels below which images do not differ in shape
 NEAREST, MIN_DISTANCE = 0.1, 0.6
 """Images have no shapes in common if this quantile of the distances of draws to stored images is below this share of
 that of stored images to each other: the share is 0.2 to 0.5 for most patches of photographs, and 0.7 to 1.1 for digits
@@ -171,7 +137,7 @@ class ScaleRule(Enum):
 class Deformations:
     """New images from stored ones, by local distributions of their shapes. Immutable except for its cache.
 
-    images: (K, H, W) or (K, H, W, channels), array or tensor; integers become float32
+    images: (K, H, W) or (K, H, W, channels), array or tensor of floats
     log_r:  (K,) log-multiplicities, −inf for an image that is left out; None for equal ones
     labels: (K,) classes. Images are moved towards others of their class only, and classes keep their shares
     scale:  s of the module's formula; None for the matched-distance rule
@@ -186,12 +152,12 @@ class Deformations:
     _splines: SplineImages
     _registration: Registration
     _neighbors: list[NumpyArray]
-    _cache: DistributionCache
+    _cache: dict[int, LocalImageDistribution]
     are_unlike = False  # whether pixel values vary because the images differ in shape and have no shapes in common
 
     def __init__(
         self,
-        images: ArrayLike,
+        images: Array,
         log_r: ArrayLike | None = None,
         *,
         labels: ArrayLike | None = None,
@@ -200,21 +166,22 @@ class Deformations:
         features: Features | None = None,
         computed: Deformations | None = None,
     ) -> None:
-        images, self.features = check_images(images), features
-        self.channels = tuple(images.shape[3:])
+        self.features, self.channels = features, tuple(images.shape[3:])
         bank = MemoryBank(full((len(images), 1), 1.0, images), log_r)  # for multiplicities, without a copy
         weights = np.exp(to_numpy(bank.log_r - bank.log_total_r).astype(np.float64))
         self.kept = np.flatnonzero(weights > 0)
         kept = images if len(self.kept) == len(images) else images[like(self.kept, images, keep_dtype=True)]
         self.images = kept.reshape(*kept.shape[:3], -1)
-        self._classes = number_classes(labels, len(weights))[self.kept]
+        names = np.zeros(len(weights), int) if labels is None else np.asarray(labels).astype(str)
+        self._classes = np.unique(names, return_inverse=True)[1][self.kept]
         self._order = np.argsort(self._classes, kind="stable")
         self._cumulative = np.cumsum(weights[self.kept][self._order])
+        self._limits = float(self.images.min()), float(self.images.max())
         self._splines = SplineImages(self.images) if computed is None else computed._splines
         self._registration = Registration(remove_light(self.images)) if computed is None else computed._registration
         self._set(vary or Vary.SHAPES, computed)
         if scale is not None:
-            self.scale, self.scale_rule = check_scale(scale), ScaleRule.GIVEN
+            self.scale, self.scale_rule = float(scale), ScaleRule.GIVEN
             return
         self.scale, self.scale_rule, distances = _matched_distance_scale(self)
         if vary is None and (not self.differ_in_shape or _are_near_copies(*distances)):
@@ -228,7 +195,7 @@ class Deformations:
         if computed is not None and computed.vary is vary:
             self._neighbors, self._cache = computed._neighbors, computed._cache
         else:
-            self._cache = DistributionCache()
+            self._cache = {}
             seen = self.images if by_levels else self._registration.images
             rows = to_numpy(seen).reshape(len(self.kept), -1)
             rows = rows if self.features is None else feature_rows(self.features, self.images)
@@ -296,12 +263,7 @@ class Deformations:
         stored = self.images[like(sources, self.images, keep_dtype=True)]
         if self.vary is Vary.LEVELS:
             return namespace(stored).clip(stored + fields, *self._limits)
-        return restore_values(self._splines.at(sources, resample_fields(fields, self._splines.size)), stored)
-
-    @cached_property
-    def _limits(self) -> tuple[float, float]:
-        """The least and the greatest pixel value of the stored images."""
-        return float(self.images.min()), float(self.images.max())
+        return restore_values(self._splines.at(sources, fields), stored)
 
     @property
     def _draws_at_a_time(self) -> int:
@@ -317,17 +279,14 @@ class Deformations:
         self, sources: NumpyArray, mapped: Callable[..., Iterable[LocalImageDistribution]] = map
     ) -> list[LocalImageDistribution]:
         """The local distributions around these stored images; new ones are fitted by `mapped`, such as in threads."""
-        cached = self._cache.by_image
-        missing = [i for i in dict.fromkeys(map(int, sources)) if i not in cached]
+        missing = [i for i in dict.fromkeys(map(int, sources)) if i not in self._cache]
         at_once = self.vary is Vary.SHAPES and on_cuda(self.images)
-        fitted = dict(
-            zip(missing, self._fit_shapes(missing) if at_once else mapped(self._fit_one, missing), strict=True)
-        )
-        result = [cached.get(int(i)) or fitted[int(i)] for i in sources]
-        if fitted:
-            room = MAX_DISTRIBUTION_BYTES // max(distribution.deviations.nbytes for distribution in fitted.values())
-            self._cache.by_image = dict(list({**cached, **fitted}.items())[-max(room, 1) :])
-        return result
+        results = self._fit_shapes(missing) if at_once else mapped(self._fit_one, missing)
+        fitted = dict(zip(missing, results, strict=True))
+        for i, distribution in fitted.items():
+            if (len(self._cache) + 1) * distribution.deviations.nbytes <= MAX_DISTRIBUTION_BYTES:
+                self._cache[i] = distribution
+        return [self._cache.get(int(i)) or fitted[int(i)] for i in sources]
 
     def _fit_shapes(self, sources: Sequence[int]) -> Iterator[LocalImageDistribution]:
         """The distributions of shapes around these stored images, whose fields are computed together."""
@@ -335,23 +294,14 @@ class Deformations:
         sizes = [len(indices) for indices in neighbors]
         if sources:
             fields = self._registration.fields(np.repeat(sources, sizes), np.concatenate(neighbors))
-            for end, size in zip(np.cumsum(sizes), sizes, strict=True):
-                yield LocalImageDistribution.of(fields[end - size : end])
+            yield from map(LocalImageDistribution.of, namespace(fields).split(fields, sizes))
 
     def _fit_one(self, i: int) -> LocalImageDistribution:
         neighbors = self._neighbors[i]
         if self.vary is Vary.LEVELS:
-            return LocalImageDistribution.of(
-                self.images[like(neighbors, self.images, keep_dtype=True)] - self.images[i]
-            )
+            near = self.images[like(neighbors, self.images, keep_dtype=True)]
+            return LocalImageDistribution.of(near - self.images[i])
         return LocalImageDistribution.of(self._registration.fields(np.full(len(neighbors), i), neighbors))
-
-
-def check_scale(scale: float) -> float:
-    """The scale; ValueError unless it is a number from 0 to 10."""
-    if check_non_negative("scale", scale) > MAX_GIVEN_SCALE:
-        raise ValueError(f"scale must be at most {MAX_GIVEN_SCALE:g}; got {scale:g}. Shapes vary about as stored at 1.")
-    return float(scale)
 
 
 def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tuple[NumpyArray, NumpyArray]]:
@@ -421,19 +371,14 @@ class DeformationGenerator:
 
     @classmethod
     def fit(
-        cls,
-        levels: Array,
-        weights: Array,
-        labels: Sequence[str] | None = None,
-        scale: float | None = None,
-        vary: Vary | None = None,
-        features: Features | None = None,
-        scale_rule: ScaleRule | None = None,
+        cls, levels: Array, weights: Array, labels: Sequence[str] | None, options: DeformationOptions
     ) -> DeformationGenerator:
         """The generator of stored images (K, h, w[, 3]) that count `weights` (K,) times."""
         kept = np.flatnonzero(weights > 0)
         of_kept = None if labels is None else np.array(labels)[kept]
-        return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, scale, vary, features, scale_rule)
+        vary = None if options.vary is None else Vary(options.vary)
+        rule = None if options.scale_rule is None else ScaleRule[options.scale_rule]
+        return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, options.scale, vary, options.features, rule)
 
     def adjusted(
         self, weights: Array, *, scale: float | None = None, vary: str | None = None
@@ -488,10 +433,9 @@ class DeformationGenerator:
             n_fitting = int((distances[chosen] <= typical).sum())
             if n_fitting <= MAX_FITTING:
                 notes.append(f"{few_sources(n_fitting, 'image')}, and many are near-copies.")
-        generator = ConditionedImages(
-            self.levels[chosen], self.weights[chosen], self.kept[chosen], draw_notes=tuple(notes)
+        return PatchGenerator(
+            self.levels[chosen], self.weights[chosen], self.kept[chosen], conditioned=observation, notes=tuple(notes)
         )
-        return generator.condition(observation)
 
     def describe(self) -> Description:
         """What varies, the scale and the rule that set it, and the number of neighbors."""
@@ -499,9 +443,8 @@ class DeformationGenerator:
         rule = model.scale_rule if self.scale_rule is None else self.scale_rule
         by_features = "" if self.features is None else " by features"
         how = f"as the nearest{by_features} ({model.n_neighbors}) differ from them"
-        shapes = f"stored images moved {how}"
-        levels = f"stored images with other pixel values, {how}"
-        summary = f"{shapes if model.vary is Vary.SHAPES else levels}, scale {model.scale:.3g} ({rule.value})"
+        what = f"moved {how}" if model.vary is Vary.SHAPES else f"with other pixel values, {how}"
+        summary = f"stored images {what}, scale {model.scale:.3g} ({rule.value})"
         note = "the stored images have no shapes in common, so pixel values vary; vary='shapes' moves their lines."
         notes = (note,) if self.vary is None and model.vary is Vary.LEVELS else ()
         resolved = {"scale": model.scale, "scale_rule": rule.name, "vary": model.vary.value}
@@ -513,14 +456,3 @@ def _common(names: Array) -> str | None:
     """The class that nearly all of these images have, or None."""
     classes, counts = np.unique(names, return_counts=True)
     return str(classes[counts.argmax()]) if counts.max() >= MIN_COMMON * len(names) else None
-
-
-@dataclass(frozen=True, eq=False)
-class ConditionedImages(PatchGenerator):
-    """The patch generator in place of deformations, under conditions."""
-
-    draw_notes: tuple[str, ...] = ()
-
-    def describe(self) -> Description:
-        """The description of the patch generator without its radius, which is not an option of deformations."""
-        return replace(super().describe(), notes=self.draw_notes, resolved={})

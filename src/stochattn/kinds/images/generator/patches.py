@@ -28,19 +28,18 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from ...._backend.arrays import Array, ArrayLike, NumpyArray, empty, full_precision, like, namespace, on_cuda, to_numpy
-from ...._backend.checks import check_count, check_flag, check_non_negative
+from ...._backend.checks import check_count
 from ...._backend.console import Progress
 from ...._backend.parallel import map_in_threads, usable_cores
 from ...._backend.random import Purpose, generator, seed_of
 from ....core.neighbors import nearest_distances, nearest_rows
 from ...generator import Description, Generated
-from .window_attention import ImageMemories, attend_globally, attend_windows, check_images
+from .window_attention import ImageMemories, attend_globally, attend_windows
 
 BATCH, BATCH_ON_DEVICE = 8, 128
 """Images drawn at a time: few, so that workers can share them. Batches are always full, so that the bits of an image
 do not depend on the others. Results depend on these sizes."""
-STEPS = 25
-"""Noise levels, geometric from the first to the last."""
+STEPS = 25  # noise levels, geometric from the first to the last
 MIN_WINDOW_RADIUS, WINDOW_SHARE = 2, 1 / 14
 """Radius in pixels of the smallest window, and its share of the shorter side of large images: wider than strokes."""
 CONDITIONED_NOISE = 1 / 4
@@ -49,8 +48,7 @@ MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_VALUES, MIN_STANDARD_ERRORS = 96, 32, 96 * 2**18
 """Limits of the number of draws of the matched-distance rule; pixels × memories × draws are limited by the third. The
 rule stops early if the median differs from its target by this number of standard errors: then less than one decision in
 a hundred is wrong."""
-LOOK = 16
-"""Number of draws between two tests of whether the rule can stop."""
+LOOK = 16  # number of draws between two tests of whether the rule can stop
 MIN_RADIUS, FALLBACK_RADIUS, PRECISION = 1.5, 2.0, 1.05
 """Below the least radius, the signal of a window is under three times the noise, and heads choose memories by chance.
 With too few memories for the rule, the fallback favors coherence. The rule resolves radii to the last factor."""
@@ -68,7 +66,7 @@ class RadiusRule(Enum):
 class LocalHeads:
     """New images from stored ones: every pixel attends over the memories with a window around it. Immutable.
 
-    images: (K, H, W) or (K, H, W, channels), array or tensor; integers become float32
+    images: (K, H, W) or (K, H, W, channels), array or tensor of floats
     log_r:  (K,) log-multiplicities, −inf for a memory that is masked out; None for equal ones
     radius: window radius in pixels per unit of noise; None for the matched-distance rule. Large radii recall, small
             ones recombine
@@ -77,19 +75,14 @@ class LocalHeads:
     """
 
     def __init__(
-        self,
-        images: ArrayLike,
-        log_r: ArrayLike | None = None,
-        radius: float | None = None,
-        *,
-        illumination: bool | None = None,
+        self, images: Array, log_r: Array | None = None, radius: float | None = None, illumination: bool | None = None
     ) -> None:
-        self._memories = ImageMemories(images, log_r, check_flag("illumination", illumination))
+        self._memories = ImageMemories(images, log_r, illumination)
         self.splits_illumination = self._memories.illumination is not None
         if radius is None:
             self.radius, self.radius_rule = _matched_distance_radius(self._memories)
         else:
-            self.radius, self.radius_rule = check_non_negative("radius", radius), RadiusRule.GIVEN
+            self.radius, self.radius_rule = float(radius), RadiusRule.GIVEN
 
     def sample(self, n: int, rng: object = None, conditioned: MaskAndImage | None = None) -> Array:
         """n new images, (n, H, W) or (n, H, W, channels), in the memories' library, dtype and device.
@@ -148,7 +141,12 @@ class Annealing:
         self.sigmas, smallest = noise_levels(memories), smallest_radius(memories)
         self.radii = [min(max(round(radius * sigma), smallest), self.covering) for sigma in self.sigmas]
         if conditioned is not None:
-            self.mask, self.image, self.values = _check_condition(conditioned, memories)
+            mask, image = map(to_numpy, conditioned)
+            mask = np.broadcast_to(mask.reshape(memories.H, memories.W, -1), memories.mean.shape)
+            levels = np.where(mask, image.reshape(mask.shape).astype(np.float64), 0.0)
+            values = np.where(mask, (levels - to_numpy(memories.mean)) / memories.contrast, 0.0)
+            self.mask = like(mask.copy(), memories.rows, keep_dtype=True)
+            self.image, self.values = like(levels, memories.rows), like(values, memories.rows)
             self.precision = 1 + (CONDITIONED_NOISE**-2 - 1) * like(self.mask, memories.rows)
         with full_precision(memories.rows):
             self.half_norms = {r: memories.half_norms(r, self.precision) for r in set(self.radii)}
@@ -170,26 +168,6 @@ class Annealing:
         return x if self.precision is None else namespace(x).where(self.mask, self.values, x)
 
 
-def _check_condition(conditioned: MaskAndImage, memories: ImageMemories) -> tuple[Array, Array, Array]:
-    """Mask, conditioned values, and these around the mean in units of contrast: (H, W, C) each."""
-    try:
-        mask, image = map(to_numpy, conditioned)
-    except (TypeError, ValueError):
-        raise TypeError(f"conditioned must be a mask and an image; got {type(conditioned).__name__}.") from None
-    shape, rows = (memories.H, memories.W, *memories.channels), memories.rows
-    if mask.dtype != bool or mask.shape not in (shape, shape[:2]):
-        rule = f"the mask of conditioned must be booleans of shape {shape[:2]} or {shape}"
-        raise ValueError(f"{rule}; got {mask.dtype}, {mask.shape}.")
-    if image.shape != shape:
-        raise ValueError(f"the image of conditioned must have shape {shape}, as the images; got {image.shape}.")
-    mask = np.broadcast_to(mask.reshape(*shape[:2], -1), (*shape[:2], memories.C)).copy()
-    levels = np.where(mask, image.reshape(mask.shape).astype(np.float64), 0.0)
-    if not np.isfinite(levels).all():
-        raise ValueError("the image of conditioned must be finite where its mask is true; got NaN or infinity.")
-    values = np.where(mask, (levels - to_numpy(memories.mean)) / memories.contrast, 0.0)
-    return like(mask, rows, keep_dtype=True), like(levels, rows), like(values, rows)
-
-
 def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule]:
     """The radius at which new images are as far from the memories as these are from each other, and its rule.
 
@@ -198,10 +176,6 @@ def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule
     """
     if memories.K < 2:
         raise ValueError("the matched-distance rule compares memories; there is one. Store more, or pass radius.")
-    smallest = smallest_radius(memories)
-    if smallest >= max(memories.H, memories.W) - 1:
-        rule = f"images must be larger than the smallest window, {2 * smallest + 1} pixels wide"
-        raise ValueError(f"{rule}, or new ones are stored ones; got {memories.H} × {memories.W}. Pass radius.")
     as_drawn = memories.rows.reshape(-1, memories.K).T.reshape(memories.K, *memories.mean.shape)
     stored = np.unique(to_numpy(memories.to_images(as_drawn)).reshape(memories.K, -1), axis=0)
     target = float(np.median(nearest_distances(stored))) if len(stored) > 1 else 0.0
@@ -246,8 +220,7 @@ def median_distance(annealing: Annealing, stored: Array, target: float, n_draws:
     return float(np.median(distances))
 
 
-SPACING = 10
-"""Pixels between random displacements, between which others are interpolated."""
+SPACING = 10  # pixels between random displacements, between which others are interpolated
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,6 +242,7 @@ class PatchGenerator:
     warp: float = 0.0  # root mean square displacement of new images in pixels
     radius: float | None = None  # of windows, in pixels per unit of noise; None for the matched-distance rule
     conditioned: ConditionedPixels | None = None
+    notes: tuple[str, ...] = ()  # of deformations, in whose place images are drawn under conditions
     block_items: ClassVar[int] = BATCH
 
     @classmethod
@@ -285,10 +259,9 @@ class PatchGenerator:
 
     @cached_property
     def _annealing(self) -> Annealing:
-        conditioned = self.conditioned
-        return self.heads.annealing(
-            None if conditioned is None else (conditioned.pixels | conditioned.rectangles, conditioned.levels)
-        )
+        if self.conditioned is None:
+            return self.heads.annealing()
+        return self.heads.annealing((self.conditioned.pixels | self.conditioned.rectangles, self.conditioned.levels))
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new images (n, h, w[, 3]), and the stored one nearest to each."""
@@ -296,8 +269,7 @@ class PatchGenerator:
         drawn = np.asarray(self.heads.draw(n, seed, self._annealing))
         if self.warp and self.conditioned is None:
             drawn = random_warps(drawn, self.warp, seed)
-        rows = [x.reshape(len(x), -1) for x in (drawn, self.levels)]
-        nearest = nearest_rows(*rows)
+        nearest = nearest_rows(*(x.reshape(len(x), -1) for x in (drawn, self.levels)))
         return Generated(drawn, self.kept[nearest])
 
     def condition(self, observation: ConditionedPixels) -> PatchGenerator:
@@ -311,22 +283,21 @@ class PatchGenerator:
         note = f"new images are warped by {self.warp:.2g} px; warp=0 switches that off."
         if self.conditioned is not None:
             note = "new images are not warped, so that conditioned pixels stay in place."
-        return Description("patches", summary, (note,) if self.warp else (), resolved={"radius": radius})
+        resolved: dict[str, object] = {} if self.notes else {"radius": radius}  # deformations have no radius
+        return Description("patches", summary, self.notes or ((note,) if self.warp else ()), resolved=resolved)
 
 
-def random_warps(images: ArrayLike, amplitude: float = 1.0, rng: object = None) -> Array:
+def random_warps(images: Array, amplitude: float = 1.0, rng: object = None) -> Array:
     """Images, each warped by a random smooth displacement field, with reflected edges.
 
     Warped by less than the width of a stroke, an image is another example of the same object, which no mixture
     contains. The field is a coarse grid of normal vectors, interpolated by cubic splines and scaled so that its root
     mean square, over the image and both directions, is `amplitude` pixels on average. The field of image i depends on
-    (seed, i) only. The result has the shape, library and dtype of the images (n, H, W[, channels]), float32 for
-    integers.
+    (seed, i) only. The result has the shape, library and dtype of the images (n, H, W[, channels]).
     """
     from scipy.ndimage import map_coordinates
 
-    arrays, amplitude, seed = check_images(images), check_non_negative("amplitude", amplitude), seed_of(rng)
-    flat = to_numpy(arrays).reshape(*arrays.shape[:3], -1)
+    flat, seed = to_numpy(images).reshape(*images.shape[:3], -1), seed_of(rng)
     down, across = (_splines(side) for side in flat.shape[1:3])
     scale = np.sqrt(np.prod([(matrix**2).sum(1).mean() for matrix in (down, across)]))
     warped = np.empty_like(flat)
@@ -335,7 +306,7 @@ def random_warps(images: ArrayLike, amplitude: float = 1.0, rng: object = None) 
         places = np.indices(pixels.shape[:2]) + amplitude * (down @ nodes @ across.T / scale)
         for c in range(flat.shape[3]):
             warped[i, ..., c] = map_coordinates(pixels[..., c], places, order=1, mode="mirror")
-    return like(warped.reshape(arrays.shape), arrays)
+    return like(warped.reshape(images.shape), images)
 
 
 def _splines(size: int) -> Array:

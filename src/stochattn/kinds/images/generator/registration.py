@@ -1,5 +1,6 @@
-"""Registration of images: the smooth displacement field that carries one stored image onto another.
+"""Comparison of stored images: their nearest neighbors, and the displacement fields that carry one onto another.
 
+Neighbors are near by pixels or by features. Registration finds smooth displacement fields between two images.
 A field u (2, h, w) says where the pixels of the fixed image lie in the moving one, moving(x + u(x)) ≈ fixed(x). It is
 estimated by Thirion's demons: each step moves pixels along the gradient g of the warped image, by
 
@@ -12,19 +13,24 @@ any size are registered at about 28 pixels a side: fields are smooth, so that fi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...._backend.arrays import Array, NumpyArray, concatenate, full, like, namespace, on_cuda, to_numpy
 from ...smoothing import cubic_weights, fold_ends, gaussian_matrix
+from ..description import Features
+from .window_attention import are_photographs
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 SIDE = 28
 """Pixels along the shorter side of a field. Smaller images are enlarged: gradients between few pixels are too rough for
 smooth fields. Lengths below are in pixels of this size."""
-MAX_AREA = 4 * SIDE**2
-"""Largest number of pixels of a field, for elongated images."""
+MAX_AREA = 4 * SIDE**2  # largest number of pixels of a field, for elongated images
 LEVELS = ((0.5, 3.0, 2.5, 10), (1.0, 1.5, 2.5, 10), (1.0, 0.7, 2.0, 12))
 """Resolution, blur of the images, smoothness of the field and number of steps, for each level in turn."""
 STEP_SMOOTHNESS = 2.0
@@ -36,20 +42,100 @@ SAME_BACKGROUND = 0.1
 """Pixels of an edge are of one background if they differ by at most this share of the standard deviation."""
 PAIRS_AT_A_TIME = 64
 PAIRS_ON_GPU = 1024
+MAX_NEIGHBORS = 32  # largest number of neighbors of an image
+MIN_CLASS = 3  # images of a smaller class have neighbors of any class
+LOCAL_BRIGHTNESS = 10 / 64
+"""Width, over the side, of the local brightness and contrast that are removed before photographs are compared."""
+VALUES_AT_A_TIME = 2**13
+IMAGES_AT_A_TIME = 64
 
 
-@dataclass(frozen=True, eq=False)
-class _Level:
+def remove_light(images: Array) -> Array:
+    """Gray values (K, H, W) by which images (K, H, W, C) are compared; for photographs, without their lighting."""
+    gray = images.mean(3)
+    if not are_photographs(images):
+        return gray
+    width = LOCAL_BRIGHTNESS * min(gray.shape[1:])
+    detail = gray - blur(gray, width)
+    contrast = blur(detail**2, width) + 1e-3 * float((detail**2).mean())
+    return detail / contrast**0.5
+
+
+def find_neighbors(rows: NumpyArray, classes: NumpyArray) -> list[NumpyArray]:
+    """The nearest images (k,) of the same class for each of the rows (K, d), or of any class for a small class."""
+    K = len(rows)
+    if K < 2:
+        raise ValueError("images must be at least two; there is one. Store more.")
+    products = np.zeros((K, K))
+    for first in range(0, rows.shape[1], VALUES_AT_A_TIME):  # all images in double precision would be large
+        part = rows[:, first : first + VALUES_AT_A_TIME].astype(np.float64)
+        products += part @ part.T
+    squares = np.diag(products)
+    distances = squares[:, None] + squares - 2 * products
+    np.fill_diagonal(distances, np.inf)
+    sizes = np.bincount(classes)[classes]
+    n_candidates = np.where(sizes >= MIN_CLASS, sizes, K) - 1
+    distances[(classes[:, None] != classes) & (sizes >= MIN_CLASS)[:, None]] = np.inf
+    order = np.argsort(distances, axis=1, kind="stable")
+    return [order[i, : min(MAX_NEIGHBORS, n_candidates[i])] for i in range(K)]
+
+
+def feature_rows(features: Features | None, images: Array) -> NumpyArray:
+    """Pixels or features (n, d) by whose distances images (n, H, W, C) are compared.
+
+    A torch module gets batches (n, C, H, W) of float32 on its own device, in evaluation mode and without gradients;
+    gray images are repeated if its first convolution has three channels. Its result is flattened.
+    """
+    arrays = to_numpy(images)
+    if features is None:
+        return np.ascontiguousarray(arrays.reshape(len(arrays), -1))
+    if not callable(features):
+        raise TypeError(
+            f"features must be a function of images (n, H, W, C), or a torch module; got {type(features).__name__}."
+        )
+    name = getattr(features, "__name__", type(features).__name__)
+    evaluate = _evaluator(features) if hasattr(features, "state_dict") else features
+    parts = [arrays[i : i + IMAGES_AT_A_TIME] for i in range(0, len(arrays), IMAGES_AT_A_TIME)]
+    results = [to_numpy(evaluate(part)) for part in parts]
+    rule = f"features must return one row of numbers for each image, (n, f); {name} returned"
+    for part, rows in zip(parts, results, strict=True):
+        if rows.ndim != 2 or len(rows) != len(part) or not rows.shape[1] or rows.dtype.kind not in "buif":
+            raise ValueError(f"{rule} {rows.dtype} of shape {rows.shape} for {len(part)} images.")
+        if not np.isfinite(rows.astype(np.float64)).all():
+            raise ValueError(f"{rule} NaN or infinity. Pixel values are from 0 to 1: check what it computes.")
+    return np.concatenate(results).astype(np.float64)
+
+
+def _evaluator(module: Module) -> Callable[[NumpyArray], NumpyArray]:
+    import torch
+
+    weights = list(module.parameters())
+    kernels = [weight for weight in weights if weight.ndim == 4]
+    in_color = bool(kernels) and kernels[0].shape[1] == 3
+
+    def evaluate(images: NumpyArray) -> NumpyArray:
+        batch = torch.tensor(np.moveaxis(images, 3, 1), dtype=torch.float32)
+        batch = batch.to(weights[0].device) if weights else batch
+        was_training = module.training
+        module.eval()
+        try:
+            with torch.no_grad():
+                result = module(batch.repeat(1, 3, 1, 1) if in_color and batch.shape[1] == 1 else batch)
+        finally:
+            module.train(was_training)
+        return to_numpy(result.flatten(1) if result.ndim > 2 else result)
+
+    return evaluate
+
+
+class _Level(NamedTuple):
     """Stored images at one resolution, blurred, with the smoothers of steps and fields."""
 
+    shape: tuple[int, int]
     images: Array  # (K, h, w)
     step: tuple[Array, Array]
     field: tuple[Array, Array]
     n_steps: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return int(self.images.shape[1]), int(self.images.shape[2])
 
 
 class Registration:
@@ -60,16 +146,15 @@ class Registration:
         scale = min(SIDE / min(self.size), math.sqrt(MAX_AREA / math.prod(self.size)))
         self.shape = _scale_shape(self.size, scale)
         self.images, unit = resize(images, self.shape), min(self.shape) / SIDE
-        self.levels = [self._level(self.images, unit, *level) for level in LEVELS]
-
-    def _level(self, coarse: Array, unit: float, resolution: float, width: float, smooth: float, steps: int) -> _Level:
-        shape = _scale_shape(self.shape, resolution)
-        seen = resize(blur(coarse, width * unit), shape)
-        low, high = float(seen.min()), float(seen.max())
-        seen = (seen - low) / max(high - low, float(np.finfo(np.float32).tiny))
-        here = unit * shape[0] / self.shape[0]
-        of_step, of_field = (_gaussians(shape, length * here, coarse) for length in (STEP_SMOOTHNESS, smooth))
-        return _Level(seen, of_step, of_field, steps)
+        self.levels = []
+        for resolution, width, smoothness, n_steps in LEVELS:
+            shape = _scale_shape(self.shape, resolution)
+            seen = resize(blur(self.images, width * unit), shape)
+            low, high = float(seen.min()), float(seen.max())
+            seen = (seen - low) / max(high - low, float(np.finfo(np.float32).tiny))
+            here = unit * shape[0] / self.shape[0]
+            step, field = (_gaussians(shape, length * here, self.images) for length in (STEP_SMOOTHNESS, smoothness))
+            self.levels.append(_Level(shape, seen, step, field, n_steps))
 
     def fields(self, moving: NumpyArray, fixed: NumpyArray) -> Array:
         """Fields that carry stored images `moving` onto `fixed`, indices (n,): (n, 2, h, w), in pixels of `shape`."""
@@ -96,22 +181,20 @@ class Registration:
 def _demons(flat: Array, start: Array, u: Array, target: Array) -> Array:
     """δ of the module's formula, without smoothing: (n, 2, h, w)."""
     warped = _bilinear(flat, start, u)
-    difference, step = target - warped, namespace(u).empty_like(u)
-    down, across = step[:, 0], step[:, 1]
-    down[:, 1:-1] = (warped[:, 2:] - warped[:, :-2]) / 2
-    down[:, 0], down[:, -1] = warped[:, 1] - warped[:, 0], warped[:, -1] - warped[:, -2]
-    across[:, :, 1:-1] = (warped[:, :, 2:] - warped[:, :, :-2]) / 2
-    across[:, :, 0], across[:, :, -1] = warped[:, :, 1] - warped[:, :, 0], warped[:, :, -1] - warped[:, :, -2]
+    if isinstance(u, np.ndarray):
+        down, across = np.gradient(warped, axis=(1, 2))
+    else:
+        down, across = namespace(u).gradient(warped, dim=(1, 2))
+    difference = target - warped
     difference /= down**2 + across**2 + difference**2 / 4 + LEAST_GRADIENT
-    step *= difference[:, None]
-    return step
+    return namespace(u).stack([difference * down, difference * across], 1)
 
 
 def _bilinear(flat: Array, start: Array, u: Array) -> Array:
     """Images that begin at `start` (n, 1, 1) in `flat`, at x + u(x), with constant edges: (n, h, w)."""
     xp, (h, w) = namespace(u), (int(u.shape[2]), int(u.shape[3]))
-    rows, columns = grid((h, w), u)
-    y, x = xp.clip(u[:, 0] + rows, 0, h - 1), xp.clip(u[:, 1] + columns, 0, w - 1)
+    at = u + like(np.indices((h, w)), u)
+    y, x = xp.clip(at[:, 0], 0, h - 1), xp.clip(at[:, 1], 0, w - 1)
     # The last pixel belongs to the cell before it.
     top, left = xp.clip(xp.floor(y), 0, max(h - 2, 0)), xp.clip(xp.floor(x), 0, max(w - 2, 0))
     y, x = y - top, x - left
@@ -120,11 +203,6 @@ def _bilinear(flat: Array, start: Array, u: Array) -> Array:
     above = above + x * (flat.take(corner + 1) - above)
     below = below + x * (flat.take(corner + w + 1) - below)
     return above + y * (below - above)
-
-
-def grid(shape: tuple[int, int], reference: Array) -> tuple[Array, Array]:
-    """Row numbers (h, 1) and column numbers (w,), as floats like the reference."""
-    return like(np.arange(shape[0])[:, None], reference), like(np.arange(shape[1]), reference)
 
 
 def _to_integers(x: Array) -> Array:
@@ -183,7 +261,11 @@ class SplineImages:
 
     def __init__(self, images: Array) -> None:
         self.images, self.size = images, (int(images.shape[1]), int(images.shape[2]))
-        self.has_background = find_backgrounds(images)
+        values = to_numpy(images)
+        tolerance = SAME_BACKGROUND * values.std((1, 2, 3))[:, None, None]
+        edges = values[:, 0], values[:, -1], values[:, :, 0], values[:, :, -1]
+        are_near = [np.abs(edge - np.median(edge, axis=1, keepdims=True)) <= tolerance for edge in edges]
+        self.has_background = np.stack([near.mean((1, 2)) > 0.5 for near in are_near], axis=1)  # (K, 4)
         self.coefficients = self._filter(images) if images.nbytes <= self.MAX_BYTES else None
 
     def _filter(self, images: Array) -> Array:
@@ -196,16 +278,16 @@ class SplineImages:
         return like(values, images)
 
     def at(self, index: NumpyArray, u: Array) -> Array:
-        """Images (n,) of these indices at x + u(x), (n, 2, H, W) -> (n, H, W, C).
+        """Images (n,) of these indices at x + u(x), for fields u (n, 2, h, w) of any resolution: (n, H, W, C).
 
         Beyond an edge, an image is constant if the edge shows a background, and reflected otherwise: constant edges
         would show streaks, and reflected lines beside a background would show as spots.
         """
-        xp, (H, W), m = namespace(u), self.size, self.MARGIN
-        rows, columns = grid((H, W), u)
+        xp, (H, W), m, u = namespace(u), self.size, self.MARGIN, resample_fields(u, self.size)
+        at = u + like(np.indices((H, W)), u)
         edges = like(self.has_background[index], u, keep_dtype=True)[..., None, None]
-        y = within(u[:, 0] + rows, H, edges[:, 0], edges[:, 1]) + m
-        x = within(u[:, 1] + columns, W, edges[:, 2], edges[:, 3]) + m
+        y = within(at[:, 0], H, edges[:, 0], edges[:, 1]) + m
+        x = within(at[:, 1], W, edges[:, 2], edges[:, 3]) + m
         top, left = xp.floor(y), xp.floor(x)
         coefficients, image = self.coefficients, index
         if coefficients is None:
@@ -214,25 +296,19 @@ class SplineImages:
         of_image = like(index, u, keep_dtype=True)[:, None, None]
         first_row, first_column = _to_integers(top) - 1, _to_integers(left) - 1
         down, across = cubic_weights(y - top), cubic_weights(x - left)
-        total = namespace(u).zeros_like(coefficients[of_image, first_row, first_column])
+        total = xp.zeros_like(coefficients[of_image, first_row, first_column])
         for i, of_row in enumerate(down):
             for j, of_column in enumerate(across):
                 weight = (of_row * of_column)[..., None]
                 total += weight * coefficients[of_image, first_row + i, first_column + j]
-        return self._between_pixels(
-            total, like(image, u, keep_dtype=True)[:, None, None], _to_integers(top), _to_integers(left)
-        )
-
-    def _between_pixels(self, values: Array, image: Array, row: Array, column: Array) -> Array:
-        """Values (n, H, W, C), limited to the range of the four stored pixels around them: splines overshoot."""
-        xp, (H, W) = namespace(values), self.size
-        row, column = row - self.MARGIN, column - self.MARGIN
+        # Splines overshoot: values are limited to the range of the four stored pixels around them.
+        of_image, row, column = like(image, u, keep_dtype=True)[:, None, None], first_row + 1 - m, first_column + 1 - m
         below, right = xp.clip(row + 1, 0, H - 1), xp.clip(column + 1, 0, W - 1)
-        low = high = self.images[image, row, column]
-        for i, j in ((below, column), (row, right), (below, right)):
-            corner = self.images[image, i, j]
+        low = high = self.images[of_image, row, column]
+        for corner_row, corner_column in ((below, column), (row, right), (below, right)):
+            corner = self.images[of_image, corner_row, corner_column]
             low, high = xp.minimum(low, corner), xp.maximum(high, corner)
-        return xp.minimum(xp.maximum(values, low), high)
+        return xp.minimum(xp.maximum(total, low), high)
 
 
 def within(position: Array, side: int, first: Array | bool, last: Array | bool) -> Array:
@@ -247,15 +323,6 @@ def within(position: Array, side: int, first: Array | bool, last: Array | bool) 
     return xp.where(is_constant, inside, xp.clip(end - abs(position % (2 * end) - end), 0, side - 1))
 
 
-def find_backgrounds(images: Array) -> NumpyArray:
-    """Whether most of the top, bottom, left and right edge of images (K, H, W, C) has one value: (K, 4)."""
-    values = to_numpy(images)
-    tolerance = SAME_BACKGROUND * values.std((1, 2, 3))[:, None, None]
-    edges = values[:, 0], values[:, -1], values[:, :, 0], values[:, :, -1]
-    from_median = [np.abs(edge - np.median(edge, axis=1, keepdims=True)) <= tolerance for edge in edges]
-    return np.stack([(is_near.mean((1, 2)) > 0.5) for is_near in from_median], axis=1)
-
-
 def restore_values(moved: Array, images: Array) -> Array:
     """`moved` (n, H, W, C) with the pixel values of `images`, in the same order within each channel.
 
@@ -264,28 +331,22 @@ def restore_values(moved: Array, images: Array) -> Array:
     larger ones come last. Values are limited to the range of `moved` within one pixel: lines become wider or thinner,
     and no spots appear in a background.
     """
-    n, H, W, C = moved.shape
-    surroundings = blur(namespace(moved).moveaxis(moved, 3, 1), SURROUNDINGS)
-    order_of = moved + SURROUNDINGS_WEIGHT * namespace(moved).moveaxis(surroundings, 1, 3)
+    (n, H, W, C), xp = moved.shape, namespace(moved)
+    surroundings = blur(xp.moveaxis(moved, 3, 1), SURROUNDINGS)
+    order_of = moved + SURROUNDINGS_WEIGHT * xp.moveaxis(surroundings, 1, 3)
     flat, levels = order_of.reshape(n, H * W, C), images.reshape(n, H * W, C)
     if isinstance(flat, np.ndarray):
         restored: Array = np.empty_like(flat)
         np.put_along_axis(restored, np.argsort(flat, axis=1, kind="stable"), np.sort(levels, axis=1), axis=1)
     else:
-        torch = namespace(flat)
-        order, ordered = torch.argsort(flat, dim=1, stable=True), torch.sort(levels, dim=1)[0]
-        restored = torch.scatter(flat, 1, order, ordered)
-    return _limit_to_neighbors(restored.reshape(n, H, W, C), moved)
-
-
-def _limit_to_neighbors(values: Array, images: Array) -> Array:
-    """Values (n, H, W, C), limited to the range of the images within one pixel."""
-    xp, low, high = namespace(values), images, images
+        order, ordered = xp.argsort(flat, dim=1, stable=True), xp.sort(levels, dim=1)[0]
+        restored = xp.scatter(flat, 1, order, ordered)
+    values, low, high = restored.reshape(n, H, W, C), moved, moved
     for axis in (1, 2):
-        places, side = np.arange(int(images.shape[axis])), int(images.shape[axis])
-        lows, highs = low, high
-        for near in (np.clip(places - 1, 0, None), np.clip(places + 1, None, side - 1)):
-            at = like(near, images, keep_dtype=True)
-            shifted = (lows[:, at], highs[:, at]) if axis == 1 else (lows[:, :, at], highs[:, :, at])
-            low, high = xp.minimum(low, shifted[0]), xp.maximum(high, shifted[1])
+        lows, highs, places = xp.moveaxis(low, axis, 0), xp.moveaxis(high, axis, 0), np.arange(int(moved.shape[axis]))
+        low, high = lows, highs
+        for near in (np.clip(places - 1, 0, None), np.clip(places + 1, None, len(places) - 1)):
+            at = like(near, moved, keep_dtype=True)
+            low, high = xp.minimum(low, lows[at]), xp.maximum(high, highs[at])
+        low, high = xp.moveaxis(low, 0, axis), xp.moveaxis(high, 0, axis)
     return xp.minimum(xp.maximum(values, low), high)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ...._backend.arrays import Array, ArrayLike, as_floats, concatenate, empty, is_torch, like, namespace, to_numpy
+from ...._backend.arrays import Array, ArrayLike, concatenate, empty, full, is_torch, like, namespace, to_numpy
 from ....core.memory import MemoryBank
 
 MAX_TRIPLES, MAX_TRIPLES_ON_DEVICE = 3 * 2**16, 2**26
@@ -25,20 +25,6 @@ ILLUMINATION_WEIGHT = 0.3
 MIN_SIDE, EXTREME_MARGIN, MAX_EXTREME_SHARE = 24, 0.02, 0.5
 """Images are not photographs if the shorter side has fewer pixels, or if more than the last share of values lie within
 the second share of the range from the darkest or the brightest: in drawings, a pale line is a mistake."""
-
-
-def check_images(images: ArrayLike) -> Array:
-    """Images as finite floats, (K, H, W) or (K, H, W, channels); integers become float32, exact for pixel values."""
-    if is_torch(images):
-        images = images if images.is_floating_point() or images.is_complex() else images.float()
-    else:
-        images = np.asarray(images)
-        images = images.astype(np.float32) if images.dtype.kind in "iub" else images
-    images = as_floats(images, "images")
-    if images.ndim not in (3, 4) or 0 in images.shape:
-        rule = "images must be (K, H, W) or (K, H, W, channels), without empty axes"
-        raise ValueError(f"{rule}; got shape {tuple(images.shape)}. One image is images[None].")
-    return images
 
 
 def are_photographs(images: Array) -> bool:
@@ -98,8 +84,7 @@ class ImageMemories:
     spread:        root mean square distance of memories from their mean, in units of contrast: at least 1
     """
 
-    def __init__(self, images: ArrayLike, log_r: ArrayLike | None, illumination: bool | None = False) -> None:
-        images = check_images(images)
+    def __init__(self, images: Array, log_r: ArrayLike | None, illumination: bool | None = False) -> None:
         self.channels = tuple(images.shape[3:])
         is_split = are_photographs(images) if illumination is None else illumination
         self.illumination = Illumination(images) if is_split else None
@@ -161,13 +146,19 @@ def attend_windows(memories: ImageMemories, x: Array, sigma: float, radius: int,
     x0 = empty(tuple(x.shape), x)
     for first in range(0, memories.W, overlaps.width):
         columns = slice(first, min(first + overlaps.width, memories.W))
-        top, sums = None, None
+        top, sums = full((1,), -math.inf, x), full((1,), 0.0, x)  # the highest logit so far, and Σ weights · values
         for begin in range(0, memories.K, size):
             block = slice(begin, min(begin + size, memories.K))
             logits = overlaps.at(columns, block)
             logits += bias[columns, :, :, block]
-            top, sums = _add_block(top, sums, logits, memories.columns[columns, :, :, block])
-        means = sums[..., :-1, :] / sums[..., -1:, :]  # type: ignore[index]  # there is at least one block
+            before, top = top, xp.maximum(xp.amax(logits, axis=-1, keepdims=True), top)
+            logits -= top
+            if logits.itemsize == 8:
+                xp.clip(logits, -700.0, None, out=logits)
+            xp.exp(logits, out=logits)
+            more = xp.matmul(memories.columns[columns, :, :, block], xp.swapaxes(logits, -1, -2))
+            sums = more + sums * xp.swapaxes(xp.exp(before - top), -1, -2)
+        means = sums[..., :-1, :] / sums[..., -1:, :]
         x0[:, :, columns] = xp.moveaxis(means, (3, 1, 0), (0, 1, 2))
     return x0
 
@@ -206,22 +197,6 @@ class _Overlaps:
         strips = _strips(across.reshape(width, -1, n * size), self.strip + 2 * margin, self.strip)
         xp.matmul(self.band, strips, out=summed)
         return summed.reshape(width, height, n, size)[:, :H]
-
-
-def _add_block(before: Array | None, sums: Array | None, logits: Array, values: Array) -> tuple[Array, Array]:
-    """Highest logit and Σ weights · values with one more block: (columns, H, n, 1), (columns, H, C + 1, n)."""
-    xp = namespace(logits)
-    top = xp.amax(logits, axis=-1, keepdims=True)
-    if before is not None:
-        top = xp.maximum(top, before)
-    logits -= top
-    if logits.itemsize == 8:
-        xp.clip(logits, -700.0, None, out=logits)
-    xp.exp(logits, out=logits)
-    more = xp.matmul(values, xp.swapaxes(logits, -1, -2))
-    if before is not None:
-        more += sums * xp.swapaxes(xp.exp(before - top), -1, -2)
-    return top, more
 
 
 def _band(rows: int, columns: int, radius: int, reference: Array, shift: int = 0) -> Array:

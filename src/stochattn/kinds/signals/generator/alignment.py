@@ -1,4 +1,11 @@
-"""Classes of signals without a common beginning, and what lies before and after their signals.
+"""Signals and time: warps that carry one signal onto another, and classes of signals without a common beginning.
+
+A warp φ (T,) says where in the moving signal the times of the fixed one lie, moving(φ(t)) ≈ fixed(t). As for
+displacements of images, it is estimated by Thirion's demons, here along time, φ = id + u:
+
+    δ = d·g / (|g|² + |d|²/4 + ε)        u ← E(u + E(δ))        d = fixed − warped,  g = slope of the warped signal
+
+with a Gaussian smoother E, on blurred signals first and on sharper ones later.
 
 In an aligned class, events occur at fixed times. In other classes (motions, contours, noise), a signal may begin at any
 time, so a shifted signal is as valid as the stored one. A shift needs values beyond the ends of a signal. A closed
@@ -15,6 +22,97 @@ import numpy as np
 
 from ...._backend.arrays import Array
 from ....core.neighbors import spaced_indices
+from ...smoothing import cubic_weights, gaussian_matrix
+from .normalization import Normalization
+
+MIN_SCALE = 1e-12  # standard deviation of a channel, over the largest value, up to which it is constant
+GRID = 96  # largest number of points at which warps are estimated; shorter signals keep their length
+LEVELS = ((0.08, 24), (0.04, 24), (0.02, 32))
+"""Blur of the signals, over their length, and number of steps, for each level in turn."""
+SMOOTHNESS, MIN_WIDTH, LEAST_SLOPE = 0.04, 2.0, 1e-3
+"""Width of the smoother over the length, its least width in points, and ε in units of the variance."""
+SPLINE_MARGIN = 8  # points by which ends are extended: as many as a cubic spline and its filter depend on
+LEAST_SPEED = 0.2  # least speed of a warp: time does not run backward
+
+
+def find_units(scale: Array, signals: Array) -> Array:
+    """Units (C,) of channels: their standard deviations `scale`, or 1 for channels of the signals that are constant."""
+    return np.where(scale > MIN_SCALE * np.abs(signals).max(), scale, 1.0)
+
+
+def resample_to_grid(signals: Array, scale: Array | None = None) -> Array:
+    """Signals (K, T, C) at no more than GRID points, over `scale` (C,) or their standard deviations: (K, n, C)."""
+    K, T, _ = signals.shape
+    scale = signals.std((0, 1)) if scale is None else scale
+    units = signals / find_units(scale, signals)
+    return interpolate_cubic(units, np.tile(np.linspace(0, T - 1, min(GRID, T)), (K, 1)))
+
+
+def register(moving: Array, fixed: Array, n_points: int, normalization: Normalization) -> Array:
+    """Warps that carry moving signals (n, g, C) onto fixed ones (n, g, C), both on the grid: (n, T), in points of data.
+
+    Normalized signals are normalized again after each step, like the fixed signals.
+    """
+    g = moving.shape[1]
+    smoother = gaussian_matrix(g, max(SMOOTHNESS * g, MIN_WIDTH))
+    times, u = np.arange(g), np.zeros(moving.shape[:2])
+    for blur, steps in LEVELS:
+        blurred = gaussian_matrix(g, blur * g)
+        seen, wanted = blurred @ moving, blurred @ fixed
+        statistics = normalization.statistics(wanted)
+        for _ in range(steps):
+            warped = normalization.match(interpolate_linear(seen, times + u), statistics)
+            slope, difference = np.gradient(warped, axis=1), wanted - warped
+            size = np.square(slope).sum(2) + np.square(difference).sum(2) / 4 + LEAST_SLOPE
+            u = (u + ((difference * slope).sum(2) / size) @ smoother.T) @ smoother.T
+    unit = (n_points - 1) / (g - 1)
+    at = np.tile(np.arange(n_points) / unit, (len(u), 1))
+    return enforce_increasing(np.arange(n_points) + unit * interpolate_cubic(u[:, :, None], at)[:, :, 0])
+
+
+def enforce_increasing(warps: Array) -> Array:
+    """Warps (n, T), changed so that their speed is at least LEAST_SPEED and their mean stays the same."""
+    speed = np.maximum(np.diff(warps, axis=1), LEAST_SPEED)
+    rising = np.concatenate([np.zeros((len(warps), 1)), np.cumsum(speed, axis=1)], axis=1)
+    return np.asarray(rising + (warps - rising).mean(1, keepdims=True))
+
+
+def invert(warp: Array) -> Array:
+    """The inverse of a warp (T,) that is changed to be increasing, with constant ends: (T,)."""
+    warp = enforce_increasing(warp[None])[0]
+    times = np.arange(len(warp), dtype=np.float64)
+    inverse = np.interp(times, warp, times)
+    within, speed = (times > warp[0]) & (times < warp[-1]), np.gradient(warp)
+    for _ in range(2):  # Newton steps, because linear interpolation is not smooth enough for slow signals
+        excess = np.where(within, interpolate_cubic(warp[None, :, None], inverse[None])[0, :, 0] - times, 0.0)
+        inverse = np.clip(inverse - excess / np.interp(inverse, times, speed), 0, times[-1])
+    return np.asarray(inverse)
+
+
+def interpolate_linear(signals: Array, times: Array) -> Array:
+    """Signals (k, T, C) at times (k, T') by linear interpolation, with constant ends: (k, T', C)."""
+    last = signals.shape[1] - 1
+    at = np.clip(times, 0, last)
+    left = np.minimum(at.astype(np.intp), max(last - 1, 0))
+    rest, rows = (at - left)[:, :, None], np.arange(len(signals))[:, None]
+    return np.asarray((1 - rest) * signals[rows, left] + rest * signals[rows, np.minimum(left + 1, last)])
+
+
+def interpolate_cubic(signals: Array, times: Array) -> Array:
+    """Signals (k, T, C) at times (k, T') by cubic splines, with constant ends: (k, T', C)."""
+    from scipy.ndimage import spline_filter1d
+
+    coefficients = spline_filter1d(
+        np.pad(signals, ((0, 0), (SPLINE_MARGIN, SPLINE_MARGIN), (0, 0)), mode="edge"), 3, 1, mode="nearest"
+    )
+    at = np.clip(times, 0, signals.shape[1] - 1) + SPLINE_MARGIN
+    left = at.astype(np.intp)
+    rows = np.arange(len(signals))[:, None]
+    values = np.zeros((len(signals), times.shape[1], signals.shape[2]))
+    for j, weight in enumerate(cubic_weights((at - left)[:, :, None])):
+        values += weight * coefficients[rows, left + (j - 1)]
+    return values
+
 
 MIN_SIGNALS, MIN_POINTS, MAX_COMPARED = 8, 16, 32
 """Least numbers of signals and points for a test of alignment; largest number of signals of a class it compares."""
@@ -30,10 +128,7 @@ difference of points up to 3/4 of the length apart in stationary signals, over t
 MAX_SEAM, MAX_GAP = 2.0, 0.05
 """Squared step from the last to the first point of closed signals, over that of other steps; of contours, over the
 variance of both points among signals."""
-MIN_SCALE = 1e-12
-"""Standard deviation of a channel, over the largest value, below which it is constant."""
-JOIN, MAX_JOIN = 1 / 16, 32
-"""Points in which a signal is blended with another one, over the length, and at most."""
+JOIN, MAX_JOIN = 1 / 16, 32  # points in which a signal is blended with another one, over the length, and at most
 MARGIN, MAX_LAGS, MAX_POINTS = 1 / 8, 96, 512
 """Points on either side of a signal, over the length; largest numbers of lags that are tried and points compared."""
 
@@ -41,8 +136,7 @@ MARGIN, MAX_LAGS, MAX_POINTS = 1 / 8, 96, 512
 def standardize(signals: Array) -> Array:
     """Signals (K, T, C) with channels of mean 0 and variance 1; constant channels are 0 up to rounding."""
     centered = signals - signals.mean((0, 1))
-    scale = centered.std((0, 1))
-    return np.asarray(centered / np.where(scale > MIN_SCALE * np.abs(signals).max(), scale, 1.0))
+    return np.asarray(centered / find_units(centered.std((0, 1)), signals))
 
 
 def is_aligned(signals: Array) -> bool:
@@ -207,6 +301,12 @@ class ShiftedClass:
         half, margin = signals.shape[1] // 2, round(MARGIN * signals.shape[1])
         return cls(members, extend(signals, half + margin), half, margin, is_closed(signals))
 
+    @classmethod
+    def find_all(cls, signals: Array, classes: Array) -> dict[int, ShiftedClass]:
+        """The classes that are not aligned, of signals (K, T, C) of classes (K,)."""
+        members = {int(label): np.flatnonzero(classes == label) for label in np.unique(classes)}
+        return {label: cls.of(i, signals[i]) for label, i in members.items() if not is_aligned(signals[i])}
+
     def view(self, i: int, lag: int) -> Array:
         """Signal i shifted by a lag, with margins: (T + 2 margin, C)."""
         signal = self.longer[np.searchsorted(self.members, i)]
@@ -234,13 +334,3 @@ class ShiftedClass:
         inner, share = displacements[:, M:-M].copy(), np.arange(1, M + 1) / (M + 1)
         inner[:, -M:] = (1 - share) * inner[:, -M:] + share * displacements[:, :M]
         return np.pad(inner, ((0, 0), (M, M)), mode="wrap")
-
-
-def find_shifted_classes(signals: Array, classes: Array) -> dict[int, ShiftedClass]:
-    """The classes that are not aligned, of signals (K, T, C) of classes (K,)."""
-    result = {}
-    for label in np.unique(classes).tolist():
-        members = np.flatnonzero(classes == label)
-        if not is_aligned(signals[members]):
-            result[int(label)] = ShiftedClass.of(members, signals[members])
-    return result

@@ -1,6 +1,6 @@
 """The generator "deformations": a stored signal, moved in time and value as its nearest neighbors differ from it.
 
-Warps φ_ij carry the nearest signals m_j of its class onto a stored signal m_i, m_j(φ_ij) ≈ m_i (see `warps`); the k
+Warps φ_ij carry the nearest signals m_j of its class onto a stored signal m_i, m_j(φ_ij) ≈ m_i (see `alignment`); the k
 that then fit best are its neighbors. Normalized signals are normalized again after a warp (see `normalization`). With
 u_ij = φ_ij − id, the remaining differences are r_ij = m_j(φ_ij) − m_i, and u_ii = r_ii = 0. Their means ū_i, r̄_i and
 covariances define a local distribution of timing and values. A new signal is
@@ -9,7 +9,7 @@ covariances define a local distribution of timing and values. A new signal is
     v           = c ū_i + s b Σ_j h_j (u_ij − ū_i) / √(k + 1)                         c = 1 − √max(1 − s², 0)
 
 plus white noise that replaces the noise lost in the means. Events are moved, not blended with those of other signals.
-Signals of a class that is not aligned begin at any time (see `alignment`): m_i(t + τ) takes the place of m_i(t), and
+Signals of a class that is not aligned begin at any time: m_i(t + τ) takes the place of m_i(t), and
 the m_j are shifted to fit it. The step towards the means keeps new signals from spreading further than stored ones
 (West 1993); a (at each frequency) and b are chosen so that noise replaces the variance that the step removes. Each
 signal has a few warps with weights h and shifts τ that belong to the fit, so the distribution is a mixture with one
@@ -32,20 +32,17 @@ from ...._backend.arrays import Array
 from ....core.mixture import pick_stratified
 from ....core.neighbors import spaced_indices
 from ...generator import Description, Generated
-from .alignment import ShiftedClass, find_shifted_classes
+from .alignment import MIN_SCALE, SMOOTHNESS, ShiftedClass, interpolate_cubic, invert, register, resample_to_grid
 from .normalization import Normalization
-from .warps import MIN_SCALE, SMOOTHNESS, enforce_increasing, interpolate_cubic, invert, register, resample_to_grid
 from .window_fit import fit_time_windows
-from .windows import TimeWindowGenerator, WindowSetting
+from .windows import TimeWindowGenerator
 
 NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 3, 3, 16
 """Neighbors of a local distribution, as a share of the other signals of the class, and limits of their number."""
-MAX_COMPARED_POINTS = 512
-"""Blocks of time in which smooth differences of longer signals are compared."""
+MAX_COMPARED_POINTS = 512  # blocks of time in which smooth differences of longer signals are compared
 CANDIDATES = 2
 """Signals that are warped, over the number of neighbors: those that fit best after a warp may be early or late."""
-MIN_NOISE = 1e-8
-"""White noise that keeps densities finite, over the variance."""
+MIN_NOISE = 1e-8  # white noise that keeps densities finite, over the variance
 MIN_CALIBRATED, MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 4, 64, 4.0, 1.5
 """Limits of the number of local distributions that calibrate deviations; the largest gain of a frequency; the number of
 frequencies over which gains are smoothed."""
@@ -105,10 +102,7 @@ class LocalDistributions:
     def __init__(self, signals: Array, classes: Array, scale: float, neighbors: int | None = None) -> None:
         self.signals, self._classes, self.scale, self._neighbors = signals, classes, scale, neighbors
         self._seen, self._normalization = resample_to_grid(signals), Normalization.of(signals)
-        self._cache, self._bytes = (
-            dict[tuple[int, int], LocalSignalDistribution](),
-            0,
-        )
+        self._cache = dict[tuple[int, int], LocalSignalDistribution]()
         self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
         spread = np.square(signals - signals.mean(0)).mean((0, 1))
         self.spread = np.where(spread > np.square(MIN_SCALE * np.abs(signals).max()), spread, 0.0)  # (C,)
@@ -116,7 +110,7 @@ class LocalDistributions:
     @cached_property
     def shifted(self) -> dict[int, ShiftedClass]:
         """The classes that are not aligned."""
-        return find_shifted_classes(self.signals, self._classes)
+        return ShiftedClass.find_all(self.signals, self._classes)
 
     def _shifted(self, i: int) -> ShiftedClass | None:
         """The class of signal i if it is not aligned."""
@@ -128,14 +122,12 @@ class LocalDistributions:
             return self
         result = copy(self)
         result.scale, result._gains = scale, {}  # the only calibration that depends on the scale
-        result._cache = dict(self._cache)  # so that the bytes of each are counted
         return result
 
     def n_neighbors(self, n_candidates: int) -> int:
         """Number of neighbors among this number of other signals."""
-        wanted = round(NEIGHBOR_SHARE * n_candidates) if self._neighbors is None else self._neighbors
-        limits = (MIN_NEIGHBORS, MAX_NEIGHBORS) if self._neighbors is None else (1, n_candidates)
-        return int(min(np.clip(wanted, *limits), n_candidates))
+        usual = np.clip(round(NEIGHBOR_SHARE * n_candidates), MIN_NEIGHBORS, MAX_NEIGHBORS)
+        return int(min(self._neighbors or usual, n_candidates))
 
     def distribution(self, i: int, lag: int = 0) -> LocalSignalDistribution:
         """The distribution around signal i, shifted by a lag."""
@@ -143,9 +135,8 @@ class LocalDistributions:
             return self._cache[i, lag]
         shifted = self._shifted(i)
         result = self._fit_aligned(i) if shifted is None else self._fit_shifted(i, lag, shifted)
-        size = sum(part.nbytes for part in result)
-        if self._bytes + size <= MAX_DISTRIBUTION_BYTES:
-            self._cache[i, lag], self._bytes = result, self._bytes + size
+        if (len(self._cache) + 1) * sum(part.nbytes for part in result) <= MAX_DISTRIBUTION_BYTES:
+            self._cache[i, lag] = result
         return result
 
     def _fit_aligned(self, i: int) -> LocalSignalDistribution:
@@ -242,9 +233,8 @@ class LocalDistributions:
         step = 1 - math.sqrt(max(1 - self.scale**2, 0.0))
         of_time, of_value = (self.scale * factor for factor in self.factors(int(self._classes[i])))
         warp = np.arange(len(signal)) + step * local.warp + of_time * weights[: len(local.warps)] @ local.warps
-        times = invert(enforce_increasing(warp[None])[0])
         rows = np.concatenate([(signal + step * local.value)[None], of_value * local.values])
-        warped = interpolate_cubic(rows, np.tile(times, (len(rows), 1)))
+        warped = interpolate_cubic(rows, np.tile(invert(warp), (len(rows), 1)))
         if shifted is not None:
             signal, warped = (x[..., shifted.margin : -shifted.margin, :] for x in (signal, warped))
         lost = white_noise(signal[None]) - white_noise(warped[:1]) - white_noise(warped[1:])
@@ -288,6 +278,7 @@ def white_noise(rows: Array) -> Array:
 
 SCALE = 0.9
 """s: at 0, stored signals are recalled; at 1, a new signal depends on the stored one only by its local distribution."""
+CONDITIONED = "conditioned signals are drawn by the generator 'windows', whose conditional distribution is exact."
 MAX_WARPS, MAX_COMPONENTS = 12, 2000
 """Largest number of warps of a signal, and of components of the mixture unless there are more signals."""
 
@@ -368,10 +359,9 @@ class SignalDeformations:
 
     def condition(self, observation: tuple[Array, Array]) -> TimeWindowGenerator:
         """The generator "windows", given that features at positions t·C + c (r,) have these values (r,)."""
-        options = dict.fromkeys(WindowSetting._fields)
-        fitted = fit_time_windows(self.unit * self.signals, self.shares, self.classes, options)
-        values = {name: getattr(fitted, name) for name in fitted.__dataclass_fields__}
-        return ConditionedSignals(**values | {"sources": self.sources}).condition(observation)
+        fitted = fit_time_windows(self.unit * self.signals, self.shares, self.classes, {})
+        conditioned = replace(fitted, sources=self.sources).condition(observation)
+        return replace(conditioned, notes=(*conditioned.notes, CONDITIONED), is_substitute=True)
 
     def describe(self) -> Description:
         """The scale and the number of neighbors."""
@@ -383,14 +373,3 @@ class SignalDeformations:
             where = "" if n_shifted == len(sizes) else f" in {n_shifted} of {len(sizes)} classes"
             summary += f", and shifted in time{where}, because signals are not aligned"
         return Description("deformations", summary, resolved={"scale": self.scale})
-
-
-@dataclass(frozen=True, eq=False)
-class ConditionedSignals(TimeWindowGenerator):
-    """The generator "windows" in place of deformations, under conditions."""
-
-    def describe(self) -> Description:
-        """The description of windows without their setting, which is not an option of deformations."""
-        note = "conditioned signals are drawn by the generator 'windows', whose conditional distribution is exact."
-        description = super().describe()
-        return replace(description, notes=(*description.notes, note), resolved={})

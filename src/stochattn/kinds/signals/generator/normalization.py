@@ -15,8 +15,7 @@ import numpy as np
 
 from ...._backend.arrays import Array
 
-MIN_SIGNALS = 5
-"""Least number of signals: fewer may share a statistic by chance."""
+MIN_SIGNALS = 5  # least number of signals: fewer may share a statistic by chance
 TOLERANCE = 1e-3
 """Largest difference of equal statistics, over the standard deviation of all values, because files are rounded."""
 MAX_VALUE, MIN_SHARE = 1e100, 1e-9
@@ -81,21 +80,12 @@ PEAK = Rule(_peak, _scale_by(_peak), "the largest absolute value {:.3g}")
 MEAN = Rule(_mean, lambda x, wanted: x - _mean(x) + wanted, "mean {:.3g}")
 
 
-Statistics = dict[int, Array]
-"""Statistics (n, s) of signals by their channel."""
-
-
 class FittedRule(NamedTuple):
     """A rule that the stored signals follow, their statistics (1, s) and the largest deviations from these (1, s)."""
 
     rule: Rule
     wanted: Array
     tolerance: Array
-
-    def describe(self, n_points: int) -> str:
-        """What signals of this number of points share."""
-        first = float(self.wanted[0, 0])
-        return self.rule.text.format(*self.wanted[0], sum=n_points * first, norm=n_points**0.5 * first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +114,11 @@ class Normalization:
             result[differs, :, c] = rule.apply(signals[differs, :, c], wanted)
         return result
 
-    def statistics(self, signals: Array) -> Statistics:
-        """The statistics of signals (n, T, C) in the channels that have a rule."""
+    def statistics(self, signals: Array) -> dict[int, Array]:
+        """The statistics (n, s) of signals (n, T, C), for each channel that has a rule."""
         return {c: fitted.rule.statistics(signals[:, :, c]) for c, fitted in self._rules()}
 
-    def match(self, signals: Array, wanted: Statistics) -> Array:
+    def match(self, signals: Array, wanted: dict[int, Array]) -> Array:
         """Signals (n, T, C), changed to have the statistics of other signals."""
         result = signals.copy()
         for c, fitted in self._rules():
@@ -140,7 +130,10 @@ class Normalization:
 
     def describe(self) -> str:
         """What new signals share with the stored ones; empty if there is no rule."""
-        texts = [fitted.describe(self.n_points) for _, fitted in self._rules()]
+        texts, T = list[str](), self.n_points
+        for _, (rule, wanted, _) in self._rules():
+            first = float(wanted[0, 0])
+            texts.append(rule.text.format(*wanted[0], sum=T * first, norm=T**0.5 * first))
         if not texts:
             return ""
         where = "" if len(texts) == len(self.channels) else f" in {len(texts)} of {len(self.channels)} channels"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -51,33 +52,30 @@ def find_shifts(signals: Array, largest: int) -> Array:
 
 
 WIDTHS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-WINDOW_SHARES, SLIDE_SHARES, SHIFT_SHARE = (0, 2, 4, 8, 16, 32), (32, 8), 10
+WINDOW_SHARES, SLIDE_SHARES, SHIFT_SHARE = (2, 4, 8, 16, 32), (32, 8), 10
 """Values that are tried: the length of a signal over the distance of windows, over slides and over shifts."""
 ROUGHNESSES, POOLED = (0.03, 0.3, 0.9), (0.0, 0.5, 1.0)
 DEFAULT = WindowSetting(width=0.5, spacing=0, pooled=1.0, roughness=0.1, shift=0, slide=0)
-MIN_SIGNALS = 6
-"""Least size of the largest class for a choice of the setting; with fewer signals it is the default."""
+MIN_SIGNALS = 6  # least size of the largest class for a choice of the setting; with fewer signals it is the default
 N_SLIDES, MAX_SLID = 7, 2**21
 """Number of slides of a signal in the noise; data with more than MAX_SLID values are not tried with slides."""
 N_FOLDS, MAX_SCORED_CLASSES, MAX_SCORED, MAX_SCORED_FEATURES, MAX_SCORED_CHANNELS = 4, 3, 200, 240, 8
 """Number of folds; to bound the time of the choice, the numbers of classes (the largest), of signals of each, of
 features and of channels that are scored."""
-MIN_NUGGET = 1e-8
-"""White noise that keeps covariances positive definite, over the variance."""
-
-Choices = dict[str, tuple[float, ...]]
+MIN_NUGGET = 1e-8  # white noise that keeps covariances positive definite, over the variance
 
 
 def fit_time_windows(
-    signals: Array, weights: Array, classes: Array, options: dict[str, float | None]
+    signals: Array, weights: Array, classes: Array, options: Mapping[str, float | None]
 ) -> TimeWindowGenerator:
     """The generator of signals (K, T, C) of classes (K,), 0 and up, that count `weights` (K,) times.
 
-    options: values of the setting by name; those that are None are chosen
+    options: values of the setting by name; those that are None or missing are chosen
     """
     kept = np.flatnonzero(weights > 0)
     stored, labels, shares = signals[kept].astype(np.float64), classes[kept], weights[kept] / weights[kept].sum()
-    values = {name: float(value) for name, value in options.items() if value is not None}
+    values: dict[str, Any] = {name: float(value) for name, value in options.items() if value is not None}
+    values |= {name: round(values[name]) for name in ("spacing", "shift", "slide") if name in values}
     setting = choose_setting(stored, labels, values)
     groups, log_weights = kernel_groups(stored, shares, labels, setting)
     shape, searched = (stored.shape[1], stored.shape[2]), len(values) < len(WindowSetting._fields)
@@ -164,53 +162,44 @@ def _scale_to_variance(rows: Array, residuals: Array, shares: Array) -> Array:
     return np.asarray((rows * scale).reshape(len(rows), -1))
 
 
-def choose_setting(signals: Array, classes: Array, values: dict[str, float]) -> WindowSetting:
+def choose_setting(signals: Array, classes: Array, values: dict[str, Any]) -> WindowSetting:
     """The setting that is best by the likelihood of left-out signals (K, T, C), given some of its values.
 
     Windows and roughness are chosen together, then the share of pooled noise, windows and slide, roughness again, and
     whether signals are aligned. Each step chooses the width again.
     """
     T, labels = signals.shape[1], np.unique(classes, return_counts=True)
-    start = DEFAULT._replace(pooled=0.0).with_values(values)
+    start = DEFAULT._replace(**{"pooled": 0.0, **values})
     if labels[1].max() < MIN_SIGNALS or len(values) == len(start):
-        return DEFAULT.with_values(values)
-    spacings = dict.fromkeys(T // share if share else 0 for share in WINDOW_SHARES if not share or T // share >= 2)
+        return DEFAULT._replace(**values)
+    spacings = tuple(dict.fromkeys([0, *(T // share for share in WINDOW_SHARES if T // share >= 2)]))
     several = len(labels[0]) > 1
-    slides = tuple(float(T // share) for share in SLIDE_SHARES if share <= T and signals.size <= MAX_SLID)
-    steps: list[Choices] = [
-        {"spacing": tuple(map(float, spacings)), "roughness": ROUGHNESSES},
+    slides = tuple(T // share for share in SLIDE_SHARES if share <= T and signals.size <= MAX_SLID)
+    steps: list[dict[str, tuple[Any, ...]]] = [
+        {"spacing": spacings, "roughness": ROUGHNESSES},
         {"pooled": POOLED if several else (0.0,)},
-        {"slide": slides, "spacing": tuple(map(float, spacings))},
+        {"slide": slides, "spacing": spacings},
         {"roughness": ROUGHNESSES},
-        {"shift": (0.0, float(T // SHIFT_SHARE))},
+        {"shift": (0, T // SHIFT_SHARE)},
     ]
     folds = list(_folds(signals, classes))
     best, best_score = start, -np.inf
-    for choices in steps:
-        for setting in _settings(best, {name: options for name, options in choices.items() if name not in values}):
+    for step in steps:
+        choices, before = {name: tried for name, tried in step.items() if name not in values}, best
+        for combination in product(*choices.values()):
+            setting = before._replace(**dict(zip(choices, combination, strict=True)))
             widths = (start.width,) if "width" in values else WIDTHS
-            scores = sum(fold(setting, widths) for fold in folds)
+            scores = sum(_score_fold(signals, classes, fold, setting, widths) for fold in folds)
             if np.max(scores) > best_score:
                 best_score = float(np.max(scores))
                 best = setting._replace(width=widths[int(np.argmax(scores))])
     return best
 
 
-def _settings(start: WindowSetting, choices: Choices) -> Iterator[WindowSetting]:
-    """The start with each combination of values of the choices."""
-    combinations: list[dict[str, float]] = [{}]
-    for name, values in choices.items():
-        combinations = [{**combination, name: value} for combination in combinations for value in values]
-    return (start.with_values(combination) for combination in combinations)
+def _folds(signals: Array, classes: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Signals that are kept, signals that are left out and scored, and the features that are, for each fold.
 
-
-Fold = Callable[[WindowSetting, Sequence[float]], Array]
-
-
-def _folds(signals: Array, classes: Array) -> Iterator[Fold]:
-    """Functions of a setting and widths (W,): the total log density of a fold of left-out signals for each width (W,).
-
-    They score evenly spaced times and channels.
+    These are evenly spaced times and channels.
     """
     _, T, C = signals.shape
     channels = np.unique(np.linspace(0, C - 1, min(C, MAX_SCORED_CHANNELS)).round().astype(int))
@@ -229,19 +218,14 @@ def _folds(signals: Array, classes: Array) -> Iterator[Fold]:
         kept = np.setdiff1d(np.concatenate(parts), left_out)
         scored = left_out[np.isin(classes[left_out], largest)]
         if len(scored):
-            yield partial(_score_fold, signals, classes, kept, scored, points)
+            yield kept, scored, points
 
 
 def _score_fold(
-    signals: Array,
-    classes: Array,
-    kept: Array,
-    scored: Array,
-    points: Array,
-    setting: WindowSetting,
-    widths: Sequence[float],
+    signals: Array, classes: Array, fold: tuple[Array, Array, Array], setting: WindowSetting, widths: Sequence[float]
 ) -> Array:
-    """The total log density of the signals `scored` for each width (W,), with kernels around those in `kept`."""
+    """The total log density of the scored signals of a fold for each width (W,), with kernels around the kept ones."""
+    kept, scored, points = fold
     shares = np.full(len(kept), 1 / len(kept))
     groups, log_weights = kernel_groups(signals[kept], shares, classes[kept], setting)
     _, T, C = signals.shape

@@ -18,7 +18,7 @@ aligned first, there is a kernel around each signal at each shift of its class.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -48,13 +48,6 @@ class WindowSetting(NamedTuple):
     shift: int  # largest shift of signals against each other, in points; 0 for none
     slide: int  # largest number of points by which noise may come from an earlier or later time
 
-    def with_values(self, values: Mapping[str, float]) -> WindowSetting:
-        """The setting with these values, by name."""
-        changes = {
-            name: round(value) if name in ("spacing", "shift", "slide") else value for name, value in values.items()
-        }
-        return WindowSetting(**{**self._asdict(), **changes})
-
     def __str__(self) -> str:
         windows = f"windows every {self.spacing} points" if self.spacing else "one window over all points"
         slid = f" of parts that slide by up to {self.slide} points" if self.slide else ""
@@ -66,7 +59,7 @@ class WindowSetting(NamedTuple):
 class KernelGroup:
     """The kernels of the signals of one class at one shift, over p = time × channels features."""
 
-    members: Array  # (k,) indices among the stored signals with positive weight
+    members: Array  # (k,) indices among the stored signals with positive weight, in ascending order
     signals: Array  # (k, p)
     center: Array  # (p,)
     ensemble: Array  # (M, p) differences from the center, whose squares sum to the variance
@@ -109,6 +102,7 @@ class TimeWindowGenerator:
     searched: bool  # whether a value of the setting was chosen by likelihood
     notes: tuple[str, ...] = ()
     observed: tuple[Array, Array] | None = None  # positions (r,) and values (r,)
+    is_substitute: bool = False  # for deformations under conditions, which do not have the options of this generator
 
     @cached_property
     def windows(self) -> Array:
@@ -120,14 +114,6 @@ class TimeWindowGenerator:
         """The span of features in which each window is not zero."""
         inside = [np.flatnonzero(indices) for indices in self.windows]
         return [slice(int(indices[0]), int(indices[-1]) + 1) for indices in inside]
-
-    @cached_property
-    def _indices(self) -> Array:
-        """The index of each signal among the members of each group: (G, K)."""
-        indices = np.zeros(self.log_weights.shape, dtype=np.intp)
-        for g, group in enumerate(self.groups):
-            indices[g, group.members] = np.arange(len(group.members))
-        return indices
 
     @cached_property
     def log_shares(self) -> Array:
@@ -147,7 +133,7 @@ class TimeWindowGenerator:
             rows_of_group = np.flatnonzero(g == i)
             for first in range(0, len(rows_of_group), ROWS):
                 rows = rows_of_group[first : first + ROWS]
-                values[rows] = self._draw(i, self._indices[i, k[rows]], stream)
+                values[rows] = self._draw(i, np.searchsorted(self.groups[i].members, k[rows]), stream)
         return Generated(values.reshape(n, *self.shape), self.sources[k])
 
     def _draw(self, g: int, which: Array, rng: np.random.Generator) -> Array:
@@ -191,7 +177,14 @@ class TimeWindowGenerator:
         joint = self.log_weights + self.log_kernels(positions, values[None])[:, :, 0]
         total = float(np.logaddexp.reduce(joint, axis=None))
         conditioned = replace(self, observed=(positions, values), log_weights=joint - total)
-        return replace(conditioned, notes=(*self.notes, *self._notes_on(conditioned, positions, total)))
+        notes, stored = list(self.notes), np.concatenate([group.at(positions).signals for group in self.groups])
+        weighted = self.log_weights[:, :, None] + self.log_kernels(positions, stored)
+        if total < float(np.logaddexp.reduce(weighted, axis=(0, 1)).min()) - MAX_UNLIKELY * len(positions):
+            notes.append("the conditioned values are unlike all stored signals, so draws extrapolate")
+        n_explaining = perplexity(conditioned.log_shares)
+        if n_explaining < MIN_EXPLAINING and len(self.sources) >= 2 * MIN_EXPLAINING:
+            notes.append(few_sources(n_explaining, "signal"))
+        return replace(conditioned, notes=tuple(notes))
 
     def log_kernels(self, positions: Array, values: Array) -> Array:
         """log density of values (n, r) of the features at positions (r,) under each kernel: (G, K, n); -inf for none.
@@ -213,22 +206,11 @@ class TimeWindowGenerator:
         kernels = self.log_kernels(np.arange(values.shape[1]), values)
         return np.asarray(np.logaddexp.reduce(self.log_weights[:, :, None] + kernels, axis=(0, 1)))
 
-    def _notes_on(self, conditioned: TimeWindowGenerator, positions: Array, log_likelihood: float) -> Iterator[str]:
-        """Notes on a condition at positions (r,), whose values have this log density before it."""
-        stored = np.concatenate([group.at(positions).signals for group in self.groups])
-        log_densities = np.logaddexp.reduce(
-            self.log_weights[:, :, None] + self.log_kernels(positions, stored), axis=(0, 1)
-        )
-        if log_likelihood < float(log_densities.min()) - MAX_UNLIKELY * len(positions):
-            yield "the conditioned values are unlike all stored signals, so draws extrapolate"
-        n_explaining = perplexity(conditioned.log_shares)
-        if n_explaining < MIN_EXPLAINING and len(self.sources) >= 2 * MIN_EXPLAINING:
-            yield few_sources(n_explaining, "signal")
-
     def describe(self) -> Description:
         """The setting, and how it was chosen."""
         rule = "chosen by the likelihood of left-out signals" if self.searched else "as given"
-        return Description("windows", f"{self.setting} ({rule})", self.notes, resolved=self.setting._asdict())
+        resolved = {} if self.is_substitute else self.setting._asdict()
+        return Description("windows", f"{self.setting} ({rule})", self.notes, resolved=resolved)
 
 
 def log_kernel_densities(
