@@ -2,7 +2,7 @@
 
 import gc
 
-from ._backend.interruption import CtrlCEndsAtOnce
+from ._backend.console import CtrlCEndsAtOnce
 
 
 def main() -> None:

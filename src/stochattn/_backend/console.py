@@ -1,11 +1,9 @@
-"""Progress of long work: a bar on a terminal or in a notebook, plain lines in a log.
-
-Warnings that are switched off in several threads at one time.
-"""
+"""What a program shows: a progress bar or lines in a log, no warnings in some blocks, and one line at Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -16,9 +14,10 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from rich.progress import Progress as Bar
     from rich.status import Status
-
 
 DELAY_SECONDS = 2.0
 LINE_SECONDS = 5.0
@@ -71,7 +70,7 @@ class Progress:
 
     def update(self, done: int) -> None:
         self.done, self._updated = min(done, self.total), time.perf_counter() - self.begin
-        if not self.shown or (self._bar is None and time.perf_counter() - self.begin < DELAY_SECONDS):
+        if not self.shown or (self._bar is None and self._updated < DELAY_SECONDS):
             return
         self._bar = self._bar or self._open_bar()
         self._bar.update(self._bar.task_ids[0], completed=self.done)
@@ -79,16 +78,11 @@ class Progress:
     def _line(self, seconds: float) -> str:
         if not self.done:  # nothing says yet how long the rest takes
             return f"{self.label}: 0 of {self.total:,}, {duration(seconds)} so far"
-        share, left = 100 * self.done / max(self.total, 1), duration(self._left(seconds))
-        return f"{self.label}: {self.done:,} of {self.total:,} ({share:.0f} %), about {left} left"
-
-    def _left(self, seconds: float) -> float:
-        """Seconds that the rest will take, if each item takes as long as the items that are done.
-
-        The time that the current item has taken so far is subtracted, up to the time of one item.
-        """
+        # The rest takes as long per item as the items that are done, less the time of the current item so far.
         each = self._updated / self.done
-        return max(each * (self.total - self.done) - min(max(seconds - self._updated, 0.0), each), 0.0)
+        left = max(each * (self.total - self.done) - min(max(seconds - self._updated, 0.0), each), 0.0)
+        share = 100 * self.done / max(self.total, 1)
+        return f"{self.label}: {self.done:,} of {self.total:,} ({share:.0f} %), about {duration(left)} left"
 
     def _open_bar(self) -> Bar:
         from rich.console import Console
@@ -170,3 +164,28 @@ def hide_warnings(message: str = "") -> Iterator[None]:
             _in_use -= 1
             if not _in_use:
                 _caught.__exit__(None, None, None)
+
+
+INTERRUPTED = 130
+"""The exit code of a program that Ctrl-C ended, by convention: 128 and the number of the signal."""
+MESSAGE = "interrupted; no output was changed."
+
+
+class CtrlCEndsAtOnce:
+    """In the block, Ctrl-C ends the program: packages that are half imported turn KeyboardInterrupt into other errors.
+
+    Where SIGINT is ignored, as a shell does it for jobs in the background, it stays ignored.
+    """
+
+    def __enter__(self) -> None:
+        self._handler = signal.getsignal(signal.SIGINT)
+        if self._handler is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _end)
+
+    def __exit__(self, *error: object) -> None:
+        signal.signal(signal.SIGINT, self._handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    os.write(2, f"error: {MESSAGE}\n".encode())
+    os._exit(INTERRUPTED)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .._backend.console import Progress
-from .._backend.interruption import INTERRUPTED, MESSAGE
+from .._backend.console import INTERRUPTED, MESSAGE, Progress
 from .._version import __version__
 from ..kinds.description import AUTO, KindDescription
 from ..kinds.options import option_fields

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from .._backend.checks import escape_unprintable
-from .._backend.console import SHOWN, is_interactive, show_waiting
-from .._backend.interruption import INTERRUPTED, MESSAGE
+from .._backend.console import INTERRUPTED, MESSAGE, SHOWN, is_interactive, show_waiting
 from ..kinds.summary import RunSummary
 
 if TYPE_CHECKING:

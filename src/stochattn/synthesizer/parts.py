@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
+from .._backend.array_files import METADATA, UNFINISHED
 from .._backend.console import Progress
-from .._backend.zarr_files import METADATA, UNFINISHED
 from ..kinds.codec import Format, Settings
 from ..kinds.options import InputError
 from ..storage.dask import dask_module

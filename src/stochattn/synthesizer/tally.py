@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from .._backend.array_files import ZarrRows, create_zarr
 from .._backend.arrays import Array
 from .._backend.console import Progress
 from .._backend.products import limit_to_one_thread
-from .._backend.zarr_files import ZarrRows, create_zarr
 from ..kinds.codec import Batch, Codec, Format, Settings, Writer
 from ..kinds.generator import LIBRARY
 from ..kinds.kind import AnyKind

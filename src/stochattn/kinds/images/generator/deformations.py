@@ -42,7 +42,7 @@ from ...._backend.arrays import (
 )
 from ...._backend.checks import check_count, check_non_negative
 from ...._backend.console import Progress
-from ...._backend.parallel import map_in_threads
+from ...._backend.parallel import in_threads
 from ...._backend.random import Purpose, SeedLike, generator, generators, seed_of
 from ....core.memory import MemoryBank
 from ....core.neighbors import nearest_distances
@@ -239,7 +239,7 @@ class Deformations:
         with Progress(len(self.typical_sources), "finding how images differ") as bar:
             for first in range(0, len(self.typical_sources), block := self._draws_at_a_time):
                 sources = self.typical_sources[first : first + block]
-                spreads += [distribution.spread for distribution in self._find_distributions(sources, map_in_threads)]
+                spreads += [distribution.spread for distribution in self._find_distributions(sources, in_threads)]
                 bar.update(len(spreads))
         self._typical_spread = math.inf if by_levels else float(np.median(spreads))
 
