@@ -291,7 +291,7 @@ class Deformations:
 
     def _draw(self, sources: NumpyArray, first: int, seed: int, scale: float, purpose: Purpose) -> Array:
         """Deformations of these stored images at once, from number `first` of a draw on: (n, H, W, C)."""
-        rngs = list(generators(seed, int(purpose), range(first, first + len(sources)), ()))
+        rngs = list(generators(seed, purpose, range(first, first + len(sources))))
         fields = draw_fields(self._find_distributions(sources), rngs, scale, self._typical_spread)
         stored = self.images[like(sources, self.images, keep_dtype=True)]
         if self.vary is Vary.LEVELS:
