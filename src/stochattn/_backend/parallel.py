@@ -179,7 +179,7 @@ def in_workers(
     in_processes = not getattr(backend, "uses_threads", False)
     results: Generator[Result] | list[Result] = []
     try:
-        with _delay_ctrl_c() if one_by_one and in_processes else nullcontext():
+        with delay_ctrl_c() if one_by_one and in_processes else nullcontext():
             results = parallel(calls)
         yield iter(results)
     except BrokenProcessPool:
@@ -253,7 +253,7 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _delay_ctrl_c() -> Iterator[None]:
+def delay_ctrl_c() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block, and ignore it in processes that begin in it, which their parent ends.
 
     A terminal sends it to all of them, and each would print a traceback.
