@@ -167,15 +167,14 @@ def zarr_header(path: Path) -> ArrayHeader | None:
     """
     if not path.is_dir():
         return None
-    if (path / ".zgroup").is_file():
-        raise _group(path)
-    file = next((path / name for name in (METADATA, ".zarray") if (path / name).is_file()), None)
+    names = ".zgroup", METADATA, ".zarray"
+    file = next((path / name for name in names if (path / name).is_file()), None)
     if file is None:
         return None
     try:
         about = json.loads(file.read_text("utf-8"))
-        if about.get("node_type") == "group":
-            raise _group(path)
+        if file.name == ".zgroup" or about.get("node_type") == "group":
+            raise InputError(f"{path} is a Zarr group, not an array: name one of its arrays, such as {path / 'NAME'}.")
         name, shape = about["data_type" if file.name == METADATA else "dtype"], tuple(map(int, about["shape"]))
         try:
             dtype = np.dtype(str(name))
@@ -248,7 +247,3 @@ class ZarrRows:
             rows = np.concatenate(self._waiting)
             self._array[self._begin : self._begin + n] = rows[:n]
             self._begin, self._waiting = self._begin + n, [rows[n:]] if n < len(rows) else []
-
-
-def _group(path: Path) -> InputError:
-    return InputError(f"{path} is a Zarr group, not an array: name one of its arrays, such as {path / 'NAME'}.")

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,7 @@ class Progress:
     def __init__(self, total: int, label: str, shown: bool | None = None) -> None:
         self.total, self.label, self.done = total, label, 0
         self.shown = is_interactive() if shown is None else shown
-        self._lines = Lines(self._line) if shown is None and not self.shown else None
+        self._lines = print_lines(self._line) if shown is None and not self.shown else None
         self.begin = time.perf_counter()
         self._updated = 0.0  # seconds after the beginning
         self._bar: Bar | None = None
@@ -62,7 +62,7 @@ class Progress:
 
     def __exit__(self, *error: object) -> None:
         if self._lines is not None:
-            self._lines.__exit__()
+            self._lines.__exit__(None, None, None)
         if self._bar is not None:
             self._bar.stop()
             SHOWN.remove(self._bar)
@@ -99,37 +99,35 @@ class Progress:
         return bar
 
 
-class Lines:
-    """A line on stderr every `LINE_SECONDS` while the block runs, if `Progress.in_logs`.
+@contextmanager
+def print_lines(line: Callable[[float], str]) -> Iterator[None]:
+    """A context that prints a line to stderr every `LINE_SECONDS`, if `Progress.in_logs`.
 
     line: what to say after so many seconds; empty for nothing
     """
+    begin, ended = time.perf_counter(), Event()
 
-    def __init__(self, line: Callable[[float], str]) -> None:
-        self._line, self._ended = line, Event()
-        self._thread = Thread(target=self._run, daemon=True) if Progress.in_logs else None
-
-    def __enter__(self) -> Lines:
-        if self._thread is not None:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        begin = time.perf_counter()
-        while not self._ended.wait(LINE_SECONDS):
-            text = self._line(time.perf_counter() - begin)
+    def run() -> None:
+        while not ended.wait(LINE_SECONDS):
+            text = line(time.perf_counter() - begin)
             if text and sys.stderr is not None:
                 print(text, file=sys.stderr, flush=True)
 
+    if not Progress.in_logs:
+        yield
+        return
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
-def show_waiting(label: str) -> Lines:
+
+def show_waiting(label: str) -> AbstractContextManager[None]:
     """Lines that say how long work of unknown length has taken, while no `Progress` is open."""
-    return Lines(lambda seconds: "" if Progress._nesting else f"{label}: {duration(seconds)} so far")
+    return print_lines(lambda seconds: "" if Progress._nesting else f"{label}: {duration(seconds)} so far")
 
 
 def duration(seconds: float) -> str:
@@ -171,21 +169,21 @@ INTERRUPTED = 130
 MESSAGE = "interrupted; no output was changed."
 
 
-class CtrlCEndsAtOnce:
-    """In the block, Ctrl-C ends the program: packages that are half imported turn KeyboardInterrupt into other errors.
+@contextmanager
+def end_at_ctrl_c() -> Iterator[None]:
+    """A context in which Ctrl-C ends the program: half-imported packages turn KeyboardInterrupt into other errors.
 
     Where SIGINT is ignored, as a shell does it for jobs in the background, it stays ignored.
     """
 
-    def __enter__(self) -> None:
-        self._handler = signal.getsignal(signal.SIGINT)
-        if self._handler is signal.default_int_handler:
-            signal.signal(signal.SIGINT, _end)
+    def end(number: int, frame: FrameType | None) -> None:
+        os.write(2, f"error: {MESSAGE}\n".encode())
+        os._exit(INTERRUPTED)
 
-    def __exit__(self, *error: object) -> None:
-        signal.signal(signal.SIGINT, self._handler)
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    os.write(2, f"error: {MESSAGE}\n".encode())
-    os._exit(INTERRUPTED)
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)

@@ -312,7 +312,7 @@ class Synthesizer:
         """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
         from ..report import write_report
 
-        path, n, jobs = Path(check_path("path", path)), check_count("n", n), check_jobs(n_jobs)
+        path, n, jobs = Path(check_path(path)), check_count("n", n), check_jobs(n_jobs)
         return Path(write_report(self, path, n, seed_of(rng), quick=quick, replace=replace, n_jobs=jobs))
 
     def write(
@@ -327,13 +327,13 @@ class Synthesizer:
         scheduler: str | None = None,
     ) -> RunSummary:
         """Write n new items to a file, or as a folder of parts by the workers of a Dask scheduler; the summary."""
-        check_path("path", path)
+        check_path(path)
         n, seed, jobs = check_count("n", n), seed_of(rng), check_jobs(n_jobs)
         return write_samples(self, n, seed, os.fspath(path), format, replace=replace, n_jobs=jobs, scheduler=scheduler)
 
     def save(self, path: FilePath, *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
-        saving.save(self, check_path("path", path), replace)
+        saving.save(self, check_path(path), replace)
 
     def __repr__(self) -> str:
         is_tried = self.trial is not None and self.trial.is_done  # a line of text is no reason to begin a trial
@@ -413,4 +413,4 @@ def load(path: FilePath) -> Synthesizer:
     >>> again
     Synthesizer(3 sequences, generator='latent')
     """
-    return Synthesizer(**saving.load(check_path("path", path)))
+    return Synthesizer(**saving.load(check_path(path)))
