@@ -207,7 +207,7 @@ def measure(
     ):
         measured, rows = _select_measured(synth, items)
         vectors = stored_vectors(kind, codec, synth.kept)
-        among_stored = closeness_among_stored(vectors, stored_rows, MAX_STORED)
+        among_stored = measure_stored_closeness(vectors, stored_rows, MAX_STORED)
         distances = nearest_distances(kind.measures.comparable(codec, measured), vectors)
         nearest, _ = kind.measures.annotate(codec, measured, n)
         same = kind.measures.same(codec, measured, codec.take(codec.stored, nearest)).reshape(len(rows), -1)
@@ -308,7 +308,7 @@ def _compare(synth: Synthesizer, items: Items, n_values: int, seed: int) -> tupl
     return len(compared), compare(codec, compared), compare(codec, codec.take(codec.stored, drawn))
 
 
-def closeness_among_stored(stored: Array, stored_rows: Array, max_items: int) -> Closeness:
+def measure_stored_closeness(stored: Array, stored_rows: Array, max_items: int) -> Closeness:
     """Compare stored vectors (m, p) and rows (K, d) with all others; at most `max_items`, evenly spaced."""
     if len(stored_rows) < 2:
         return Closeness(np.empty(0), np.empty(0))
