@@ -2,13 +2,13 @@
 
 import gc
 
-from ._backend.interruption import CtrlCEndsAtOnce
+from ._backend.console import end_at_ctrl_c
 
 
 def main() -> None:
     """Run the command line; everything that takes time to import is imported here."""
     gc.set_threshold(200_000)  # imports and wide tables make many objects that stay, which need not be searched often
-    with CtrlCEndsAtOnce():
+    with end_at_ctrl_c():
         from .cli import build_app, prepare, run
 
         prepare()

@@ -127,7 +127,7 @@ def test_a_picture_of_too_many_pixels_is_refused_in_one_line(tmp_path, monkeypat
         Image.fromarray(np.full((30, 30), i, np.uint8)).save(tmp_path / f"{i}.png")
     for limit in (500, 100):  # Pillow warns above its limit, and raises above twice the limit
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-        with pytest.raises(InputError, match=rf"0\.png has more than {limit} pixels, the limit: shrink or remove it"):
+        with pytest.raises(InputError, match=rf"0\.png has more than the limit of {limit} pixels: shrink or remove it"):
             sa.fit(tmp_path)
 
 

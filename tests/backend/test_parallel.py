@@ -27,6 +27,7 @@ from stochattn._backend.checks import InputError
 from stochattn._backend.console import hide_warnings
 from stochattn._backend.products import _controllers, limit_to_one_thread
 from stochattn.cli import build_app
+from stochattn.kinds.images.generator import deformations
 from stochattn.kinds.kind import GeneratorChoice
 from stochattn.kinds.options import HopfieldOptions
 from stochattn.kinds.tables.generator import neighborhoods
@@ -467,13 +468,13 @@ def test_searches_use_the_workers_that_are_asked_for(searched, monkeypatch):
 
 
 def test_searches_in_threads_use_no_more_than_asked_for(searched, monkeypatch):
-    seen, real = [], parallel.in_threads
+    seen, real = [], deformations.in_threads
 
     def watched(work, pieces, n_threads=None):
         seen.append(parallel.usable_cores())
-        real(work, pieces, n_threads)
+        return real(work, pieces, n_threads)
 
-    monkeypatch.setattr(parallel, "in_threads", watched)
+    monkeypatch.setattr(deformations, "in_threads", watched)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
     for n_jobs, most in ((None, 8), (1, 1), (2, 2), (-1, 8), (-2, 7)):

@@ -3,10 +3,10 @@
 import pytest
 
 from command_runner import refused, works
-from stochattn.cli.options import KindOptions, Wording
+from stochattn.cli.options import KindOptions
 from stochattn.kinds.registry import kind_names, kind_of
 
-WORDING = Wording.of(KindOptions.of([kind_of(name) for name in kind_names()]))
+WORDING = KindOptions.of([kind_of(name) for name in kind_names()])
 
 
 @pytest.mark.parametrize(

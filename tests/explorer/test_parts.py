@@ -10,10 +10,19 @@ from stochattn.core import temperature
 from stochattn.explorer import plots as chain
 from stochattn.explorer import plots as curves
 from stochattn.explorer import tools as verdict
-from stochattn.explorer.fields import STEPS, Page, Slider, condition_fields, knob_value, selected_state, setting_state
+from stochattn.explorer.fields import (
+    STEPS,
+    Page,
+    Slider,
+    change_page,
+    condition_fields,
+    knob_value,
+    selected_state,
+    setting_state,
+)
 from stochattn.explorer.panel import asset
 from stochattn.explorer.plots import MapPlot
-from stochattn.explorer.session import Session, change_page
+from stochattn.explorer.session import Session
 from stochattn.explorer.state import Explorer, ItemMap, PageSettings
 from stochattn.kinds.display import (
     ChoiceControl,
@@ -247,12 +256,13 @@ def test_attention_weights_of_a_stored_item_are_on_itself(explorer):
     codec = explorer.base.codec
     features = codec.features(codec.stored)
     found = chain.attention(hopfield, features[4], n=len(features))
-    assert found.weights.sum() == pytest.approx(1.0)
-    assert (np.diff(found.weights) <= 0).all()
+    indices, weights = list(found), np.array(list(found.values()))
+    assert weights.sum() == pytest.approx(1.0)
+    assert (np.diff(weights) <= 0).all()
     row = np.asarray(hopfield.embed(features[4:5]))[0]
     logits = hopfield.beta * np.asarray(hopfield.model.bank.patterns) @ row + np.asarray(hopfield.model.bank.log_r)
     expected = np.exp(logits - np.logaddexp.reduce(logits))
-    assert found.weights == pytest.approx(expected[found.indices], rel=1e-6, abs=1e-12)
+    assert weights == pytest.approx(expected[indices], rel=1e-6, abs=1e-12)
 
 
 def explorer_beta(explorer):
@@ -267,12 +277,12 @@ def test_the_verdict_is_that_of_a_report_and_can_be_cancelled(explorers):
     cancelled.cancel()
     with pytest.raises(verdict.Cancelled):
         cancelled.result()
-    assert cancelled._process.returncode != 0
-    found = process.result()
-    page = verdict.verdict_html(found)
+    assert cancelled._process.exitcode != 0
+    found, auc = process.result()
+    page = verdict.verdict_html(found, auc)
     assert found.tone in ("good", "fair", "bad")
     assert found.headline in page
-    assert len(found.findings) > 5
+    assert sum(bool(check.finding) for check in found.checks) > 5
 
 
 def test_a_verdict_that_fails_says_why(explorers):

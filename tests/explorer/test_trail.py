@@ -7,7 +7,7 @@ import pytest
 
 from stochattn.explorer.fields import STEPS, Mark, Slider, setting_state
 from stochattn.explorer.plots import KnobPlot
-from stochattn.explorer.state import Drawn, PageSettings, Trail
+from stochattn.explorer.state import Drawn, PageSettings
 
 WIDTH, BETA = Slider("width", 0.01, 1.0, "low", True), Slider("beta", 0.1, 1000.0, "high", True)
 
@@ -16,25 +16,27 @@ def gallery(novelty, **settings):
     return Drawn(PageSettings("covariance", **settings), (), (), np.array(novelty), (), "", None, (), 0.0)
 
 
-def test_the_trail_has_the_mean_novelty_of_each_value_and_begins_again_where_more_than_the_knob_changes():
-    trail = Trail()
-    trail.add(gallery([0.1, 0.3], knob=0.1), 0.1)
-    trail.add(gallery([0.5], knob=0.4, seed=3, n=20), 0.4)
-    points = trail.add(gallery([0.4], knob=0.1), 0.1)
-    assert points == pytest.approx({0.1: 0.4, 0.4: 0.5})
-    assert trail.add(gallery([0.9]), None) == points  # a value that nobody knows has no place
-    assert trail.add(gallery([0.7], knob=0.4, conditions=("age=3",)), 0.4) == {0.4: 0.7}
+def test_the_plot_of_a_knob_has_the_mean_novelty_of_each_value_and_begins_again_where_more_than_the_knob_changes():
+    plot = KnobPlot()
+    plot.show(WIDTH, gallery([0.1, 0.3], knob=0.1), 0.1)
+    plot.show(WIDTH, gallery([0.5], knob=1.0, seed=3, n=20), 1.0)
+    plot.show(WIDTH, gallery([0.4], knob=0.1), 0.1)
+    points = {"x": [pytest.approx(STEPS / 2), STEPS], "y": [0.4, 0.5]}
+    assert plot.points.data == points
+    plot.show(WIDTH, gallery([0.9]), None)  # a value that nobody knows has no place
+    assert plot.points.data == points
+    assert not plot.now.visible
+    plot.show(WIDTH, gallery([0.7], knob=1.0, conditions=("age=3",)), 1.0)
+    assert plot.points.data == {"x": [STEPS], "y": [0.7]}
 
 
 def test_the_plot_of_a_knob_has_the_positions_of_the_slider():
     plot = KnobPlot()
-    plot.show(WIDTH, {0.1: 0.2, 1.0: 0.4}, 0.1)
-    assert plot.points.data == {"x": [pytest.approx(STEPS / 2), STEPS], "y": [0.2, 0.4]}
+    plot.show(WIDTH, gallery([0.2], knob=1.0), 1.0)
+    plot.show(WIDTH, gallery([0.4], knob=0.1), 0.1)
     assert plot.figure.xaxis[0].major_label_overrides[STEPS // 2] == "0.1"
     assert plot.figure.y_range.end == pytest.approx(0.46)
     assert (plot.now.visible, plot.now.location) == (True, pytest.approx(STEPS / 2))
-    plot.show(WIDTH, {}, None)
-    assert not plot.now.visible
 
 
 def test_only_the_slider_of_beta_has_marks():

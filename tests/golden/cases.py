@@ -117,7 +117,7 @@ def kinds(folder: Path, only: str = "") -> Iterator[tuple[str, Any]]:
                     "too_close": found.too_close,
                     "too_far": found.too_far,
                     "nearness": found.distance_ratio,
-                    "unlikeness": found.part_distances,
+                    "unlikeness": (found.comparison.distance, found.resampled.distance),
                     "novelty": float(found.to_stored.novelty.mean()),
                     "diversity": found.diversity,
                     "train_proximity": found.split_half.train_proximity,

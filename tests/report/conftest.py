@@ -2,9 +2,8 @@
 
 import pytest
 
-from stochattn.report import build_report
-
 from . import made
+from .made import build_report
 
 
 @pytest.fixture(scope="session")

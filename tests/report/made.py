@@ -11,6 +11,7 @@ from stochattn.evaluation.inspection import RoundTripLoss
 from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
 from stochattn.kinds.comparison import Comparison, Measure, Part
 from stochattn.kinds.registry import kind_of
+from stochattn.report import make_report
 from stochattn.report.evidence import Closeness, Evidence
 
 KINDS = ("protein", "image", "table", "returns")
@@ -20,6 +21,11 @@ NAMES = (SCRIPT, IMAGE, "'><svg onload=pwned=1>", "αβγ δ&amp;", "漢字", "�
 LETTERS = np.array(list("ACDEFGHIKLMNPQRSTVWY-"))
 
 SOURCE = f"folder/{SCRIPT}{IMAGE}"
+
+
+def build_report(synth, items, **options):
+    """The page of a report."""
+    return make_report(synth, items, **options).page
 
 
 def change_fit(synth, **fields):

@@ -7,7 +7,7 @@ import pytest
 import stochattn as sa
 from stochattn.core.neighbors import nearest_distances
 from stochattn.report import evidence, measure
-from stochattn.report.evidence import closeness_among_stored
+from stochattn.report.evidence import measure_stored_closeness
 
 from . import made
 
@@ -26,16 +26,16 @@ def test_closeness_by_brute_force():
 
 def test_stored_items_are_compared_with_others_only():
     stored = np.array([[0.0, 1.0], [0.0, 2.0], [3.0, 0.0], [3.0, 0.0]])
-    found = closeness_among_stored(stored, stored, 10)
+    found = measure_stored_closeness(stored, stored, 10)
     np.testing.assert_allclose(found.distance, [1, 1, 0, 0])
     np.testing.assert_allclose(found.novelty, [0, 0, 0, 0], atol=1e-12)
-    assert len(closeness_among_stored(stored[:1], stored[:1], 10).distance) == 0
-    assert len(closeness_among_stored(stored, stored, 3).distance) == 3
+    assert len(measure_stored_closeness(stored[:1], stored[:1], 10).distance) == 0
+    assert len(measure_stored_closeness(stored, stored, 3).distance) == 3
 
 
 def test_leaving_one_out_by_brute_force():
     stored = np.vstack([np.eye(3), -np.ones((1, 3))])  # all at obtuse or right angles: the row itself would be nearest
-    found = closeness_among_stored(stored, stored, 12)
+    found = measure_stored_closeness(stored, stored, 12)
     for k, row in enumerate(stored):
         others = np.delete(stored, k, axis=0)
         cosines = others @ row / np.linalg.norm(others, axis=1) / np.linalg.norm(row)

@@ -8,10 +8,11 @@ import pytest
 
 import stochattn as sa
 from stochattn.kinds.comparison import Part, Values
-from stochattn.report import build_report, figures, measure
+from stochattn.report import figures, measure
 from stochattn.report.figures import HEIGHT, WIDTH, item_map, overlays
 
 from . import made
+from .made import build_report
 from .parsed import Parsed
 
 

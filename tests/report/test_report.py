@@ -14,10 +14,11 @@ from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, Spl
 from stochattn.kinds.comparison import Measure
 from stochattn.kinds.registry import kind_of
 from stochattn.kinds.summary import RunSummary, as_json
-from stochattn.report import build_report, evidence, make_report
+from stochattn.report import evidence, make_report
 from stochattn.report.page import held_out_validation
 
 from . import made
+from .made import build_report
 from .parsed import Parsed
 
 SECTIONS = ["gallery", "fidelity", "map", "novelty", "held-out", "privacy", "making"]

@@ -10,11 +10,12 @@ import pytest
 import stochattn as sa
 from stochattn.evaluation.fidelity import Fidelity, Relations, Score
 from stochattn.evaluation.split_half import HeldOutMetrics, SplitHalfResult, SplitMetrics
-from stochattn.report import build_report, evidence, judge, measure
+from stochattn.report import evidence, judge, measure
 from stochattn.report.checks import run_checks
 from stochattn.report.evidence import Closeness
 
 from . import made
+from .made import build_report
 
 
 def measured(synth, items, quick=False):

@@ -17,7 +17,7 @@ from test_mapped import KINDS, everything, memories
 import stochattn as sa
 from stochattn import MemoryBank, conditioning, neighbors, temperature
 from stochattn import energy as E
-from stochattn._backend.zarr_files import ZarrRows, create_zarr, read_zarr
+from stochattn._backend.array_files import ZarrRows, create_zarr, read_zarr
 from stochattn.core import temperature as probes
 from stochattn.samplers import draw
 from stochattn.storage import blockwise, mapped

@@ -81,12 +81,12 @@ def check_count(name: str, value: object, at_least: int = 1) -> int:
     return number
 
 
-def check_path(name: str, value: object) -> Path:
-    """The value as a path, if it is a string or a path."""
+def check_path(path: object) -> Path:
+    """The argument `path` as a path, if it is a string or a path."""
     try:
-        return Path(os.fspath(value))  # type: ignore[call-overload]  # TypeError otherwise
+        return Path(os.fspath(path))  # type: ignore[call-overload]  # TypeError otherwise
     except TypeError:
-        raise TypeError(f"{name} must be the path of a file, such as 'new.csv'; got {value!r}.") from None
+        raise TypeError(f"path must be the path of a file, such as 'new.csv'; got {path!r}.") from None
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...], alternative: str = "") -> str:

@@ -1,24 +1,23 @@
-"""Progress of long work: a bar on a terminal or in a notebook, plain lines in a log.
-
-Warnings that are switched off in several threads at one time.
-"""
+"""What a program shows: a progress bar or lines in a log, no warnings in some blocks, and one line at Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from rich.progress import Progress as Bar
     from rich.status import Status
-
 
 DELAY_SECONDS = 2.0
 LINE_SECONDS = 5.0
@@ -48,7 +47,7 @@ class Progress:
     def __init__(self, total: int, label: str, shown: bool | None = None) -> None:
         self.total, self.label, self.done = total, label, 0
         self.shown = is_interactive() if shown is None else shown
-        self._lines = Lines(self._line) if shown is None and not self.shown else None
+        self._lines = print_lines(self._line) if shown is None and not self.shown else None
         self.begin = time.perf_counter()
         self._updated = 0.0  # seconds after the beginning
         self._bar: Bar | None = None
@@ -63,7 +62,7 @@ class Progress:
 
     def __exit__(self, *error: object) -> None:
         if self._lines is not None:
-            self._lines.__exit__()
+            self._lines.__exit__(None, None, None)
         if self._bar is not None:
             self._bar.stop()
             SHOWN.remove(self._bar)
@@ -71,7 +70,7 @@ class Progress:
 
     def update(self, done: int) -> None:
         self.done, self._updated = min(done, self.total), time.perf_counter() - self.begin
-        if not self.shown or (self._bar is None and time.perf_counter() - self.begin < DELAY_SECONDS):
+        if not self.shown or (self._bar is None and self._updated < DELAY_SECONDS):
             return
         self._bar = self._bar or self._open_bar()
         self._bar.update(self._bar.task_ids[0], completed=self.done)
@@ -79,16 +78,11 @@ class Progress:
     def _line(self, seconds: float) -> str:
         if not self.done:  # nothing says yet how long the rest takes
             return f"{self.label}: 0 of {self.total:,}, {duration(seconds)} so far"
-        share, left = 100 * self.done / max(self.total, 1), duration(self._left(seconds))
-        return f"{self.label}: {self.done:,} of {self.total:,} ({share:.0f} %), about {left} left"
-
-    def _left(self, seconds: float) -> float:
-        """Seconds that the rest will take, if each item takes as long as the items that are done.
-
-        The time that the current item has taken so far is subtracted, up to the time of one item.
-        """
+        # The rest takes as long per item as the items that are done, less the time of the current item so far.
         each = self._updated / self.done
-        return max(each * (self.total - self.done) - min(max(seconds - self._updated, 0.0), each), 0.0)
+        left = max(each * (self.total - self.done) - min(max(seconds - self._updated, 0.0), each), 0.0)
+        share = 100 * self.done / max(self.total, 1)
+        return f"{self.label}: {self.done:,} of {self.total:,} ({share:.0f} %), about {duration(left)} left"
 
     def _open_bar(self) -> Bar:
         from rich.console import Console
@@ -105,37 +99,35 @@ class Progress:
         return bar
 
 
-class Lines:
-    """A line on stderr every `LINE_SECONDS` while the block runs, if `Progress.in_logs`.
+@contextmanager
+def print_lines(line: Callable[[float], str]) -> Iterator[None]:
+    """A context that prints a line to stderr every `LINE_SECONDS`, if `Progress.in_logs`.
 
     line: what to say after so many seconds; empty for nothing
     """
+    begin, ended = time.perf_counter(), Event()
 
-    def __init__(self, line: Callable[[float], str]) -> None:
-        self._line, self._ended = line, Event()
-        self._thread = Thread(target=self._run, daemon=True) if Progress.in_logs else None
-
-    def __enter__(self) -> Lines:
-        if self._thread is not None:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        begin = time.perf_counter()
-        while not self._ended.wait(LINE_SECONDS):
-            text = self._line(time.perf_counter() - begin)
+    def run() -> None:
+        while not ended.wait(LINE_SECONDS):
+            text = line(time.perf_counter() - begin)
             if text and sys.stderr is not None:
                 print(text, file=sys.stderr, flush=True)
 
+    if not Progress.in_logs:
+        yield
+        return
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
-def show_waiting(label: str) -> Lines:
+
+def show_waiting(label: str) -> AbstractContextManager[None]:
     """Lines that say how long work of unknown length has taken, while no `Progress` is open."""
-    return Lines(lambda seconds: "" if Progress._nesting else f"{label}: {duration(seconds)} so far")
+    return print_lines(lambda seconds: "" if Progress._nesting else f"{label}: {duration(seconds)} so far")
 
 
 def duration(seconds: float) -> str:
@@ -170,3 +162,28 @@ def hide_warnings(message: str = "") -> Iterator[None]:
             _in_use -= 1
             if not _in_use:
                 _caught.__exit__(None, None, None)
+
+
+INTERRUPTED = 130
+"""The exit code of a program that Ctrl-C ended, by convention: 128 and the number of the signal."""
+MESSAGE = "interrupted; no output was changed."
+
+
+@contextmanager
+def end_at_ctrl_c() -> Iterator[None]:
+    """A context in which Ctrl-C ends the program: half-imported packages turn KeyboardInterrupt into other errors.
+
+    Where SIGINT is ignored, as a shell does it for jobs in the background, it stays ignored.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        os.write(2, f"error: {MESSAGE}\n".encode())
+        os._exit(INTERRUPTED)
+
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)

@@ -154,12 +154,6 @@ def _hold_lock(folder: Path) -> Iterator[None]:
             os.close(lock)
 
 
-def probe(folder: Path) -> None:
-    """OSError if no file can be written in a folder."""
-    with tempfile.TemporaryFile(dir=folder, prefix=PREFIX):
-        pass
-
-
 def write_atomically(path: Path, content: str | bytes, check: Callable[[], object] | None = None) -> None:
     """Write a file atomically; characters that UTF-8 cannot encode are written as escapes."""
     with atomic_file(path, check) as unfinished:
@@ -190,7 +184,8 @@ def require_place(name: str, path: Path, is_folder: bool = False) -> None:
         if not folder.exists():
             how = f"create it first, with mkdir -p {shlex.quote(str(folder))}, or name another place"
             raise InputError(f"{name} cannot be written, because the folder {folder} does not exist: {how}.")
-        probe(folder)
+        with tempfile.TemporaryFile(dir=folder, prefix=PREFIX):
+            pass
     except OSError as error:
         raise InputError(f"{name} cannot be written ({error.strerror}): name another place.") from None
 

@@ -19,7 +19,6 @@ from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from multiprocessing import resource_tracker
 from pickle import PickleBuffer
-from types import ModuleType
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -33,14 +32,12 @@ if TYPE_CHECKING:
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-
 Value = TypeVar("Value")
 Buffer: TypeAlias = "npt.NDArray[np.uint8]"
 
 MIN_MAPPED_BYTES = 2**20
 MAX_THREADS_VARIABLE = "OMP_NUM_THREADS"
 """The variable that limits the threads of numerical libraries; joblib sets it in its worker processes."""
-
 
 _thread = threading.local()
 _received: dict[str, Shared] = {}  # type: ignore[type-arg]  # of any value: the last one that this process unpacked
@@ -76,19 +73,16 @@ def n_threads(n_jobs: int | None) -> int:
     return n_jobs if n_jobs is not None and n_jobs > 0 else max(usable_cores() + 1 + (n_jobs or -1), 1)
 
 
-def in_threads(work: Callable[[Piece], object], pieces: Sequence[Piece], n_threads: int | None = None) -> None:
-    """Call `work` for every piece, in threads of this process; for code that spends its time inside numpy.
+def in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece], n_threads: int | None = None) -> list[Result]:
+    """The results of `work` for all pieces, in threads of this process; for code that spends its time inside numpy.
 
     n_threads: None uses `usable_cores()`. After an error, or Ctrl-C, pieces that have not begun are left out.
     """
     n_threads = min(n_threads or usable_cores(), len(pieces))
     if n_threads <= 1:
-        for piece in pieces:
-            work(piece)
-        return
+        return [work(piece) for piece in pieces]
     with ThreadPoolExecutor(n_threads) as pool:
-        for _ in pool.map(work, pieces):
-            pass
+        return list(pool.map(work, pieces))
 
 
 _kept: list[ThreadPoolExecutor] = []  # the threads of `in_kept_threads`, which wait for the next call
@@ -122,17 +116,6 @@ def in_kept_threads(work: Callable[[Piece], object], pieces: Sequence[Piece]) ->
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_kept.clear)  # threads do not survive a fork
-
-
-def map_in_threads(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
-    """The results of `work` for every piece, in their order; otherwise as `in_threads`."""
-    results: dict[int, Result] = {}
-
-    def keep(i: int) -> None:
-        results[i] = work(pieces[i])
-
-    in_threads(keep, range(len(pieces)))
-    return [results[i] for i in range(len(pieces))]
 
 
 def effective_jobs(n_jobs: int | None) -> int:
@@ -196,7 +179,7 @@ def in_workers(
     in_processes = not getattr(backend, "uses_threads", False)
     results: Generator[Result] | list[Result] = []
     try:
-        with _delay_ctrl_c() if one_by_one and in_processes else nullcontext():
+        with delay_ctrl_c() if one_by_one and in_processes else nullcontext():
             results = parallel(calls)
         yield iter(results)
     except BrokenProcessPool:
@@ -227,7 +210,11 @@ class Shared(Generic[Value]):
                 buffers.append(np.frombuffer(raw, dtype=np.uint8))
             return raw.nbytes < MIN_MAPPED_BYTES
 
-        data = _pickler().dumps(self.value, protocol=5, buffer_callback=is_small)
+        try:
+            pickler = import_module("cloudpickle")
+        except ImportError:  # joblib 1.5 and earlier bring their own
+            pickler = import_module("joblib.externals.cloudpickle")
+        data = pickler.dumps(self.value, protocol=5, buffer_callback=is_small)
         return np.frombuffer(data, dtype=np.uint8), buffers  # an array, so that a large one is mapped too
 
     def __reduce__(self) -> tuple[Callable[..., Shared[Value]], tuple[str, Buffer, list[Buffer]]]:
@@ -241,13 +228,6 @@ def _unpack(key: str, data: Buffer, buffers: list[Buffer]) -> Shared[Value]:
         _received.clear()  # work on another object is over
         _received[key] = shared
     return shared
-
-
-def _pickler() -> ModuleType:
-    try:
-        return import_module("cloudpickle")
-    except ImportError:  # joblib 1.5 and earlier bring their own
-        return import_module("joblib.externals.cloudpickle")
 
 
 def _in_worker(work: Callable[[Piece], Result], piece: Piece, caller: int) -> Result:
@@ -273,7 +253,7 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _delay_ctrl_c() -> Iterator[None]:
+def delay_ctrl_c() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block, and ignore it in processes that begin in it, which their parent ends.
 
     A terminal sends it to all of them, and each would print a traceback.

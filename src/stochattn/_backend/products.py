@@ -44,20 +44,10 @@ def limit_to_one_thread(*libraries: str) -> Iterator[None]:
     libraries: modules that the block may import, such as "scipy.linalg": those are imported first, because only
                libraries that are loaded can be limited
     """
+    global _in_use
     for name in libraries:
         import_module(name)
     blas, openmp = _controllers(len(sys.modules))
-    _begin(blas)
-    try:
-        # OpenMP has a limit for each thread, and BLAS one for all of them. Torch comes first: it asks OpenMP.
-        with openmp.limit(limits=1):
-            yield
-    finally:
-        _end()
-
-
-def _begin(blas: ThreadpoolController) -> None:
-    global _in_use
     with _lock:
         new = [library for library in blas.lib_controllers if library.filepath not in _before]
         _before.update({library.filepath: (library, library.num_threads) for library in new})
@@ -68,20 +58,21 @@ def _begin(blas: ThreadpoolController) -> None:
             _torch_before.append(torch.get_num_threads())
         if torch is not None and torch.get_num_threads() != 1:
             torch.set_num_threads(1)
-
-
-def _end() -> None:
-    global _in_use
-    with _lock:
-        _in_use -= 1
-        _thread.depth -= 1
-        if not _thread.depth and _torch_before and (torch := _torch()) is not None:
-            torch.set_num_threads(_torch_before[0])  # not what this thread had: it may have begun in another's block
-        if not _in_use:  # only the last block restores BLAS: others would still be computing
-            _set(_before.values())
-            _release()
-            _before.clear()
-            _torch_before.clear()
+    try:
+        # OpenMP has a limit for each thread, and BLAS one for all of them. Torch comes first: it asks OpenMP.
+        with openmp.limit(limits=1):
+            yield
+    finally:
+        with _lock:
+            _in_use -= 1
+            _thread.depth -= 1
+            if not _thread.depth and _torch_before and (torch := _torch()) is not None:
+                torch.set_num_threads(_torch_before[0])  # not what this thread had: that may be another block's limit
+            if not _in_use:  # only the last block restores BLAS: others would still be computing
+                _set(_before.values())
+                _release()
+                _before.clear()
+                _torch_before.clear()
 
 
 def _set(threads: Iterable[tuple[LibController, int]]) -> None:
@@ -135,8 +126,10 @@ def row_product(matrix: Array, rows: int | None = None) -> Callable[[Array], Arr
     """`rows_times` with one matrix (r, K), as a function to call many times; `rows` sets the size of a block."""
     rows = rows or rows_in_block(matrix)
     if not is_torch(matrix):
-        panels = _panels(*matrix.shape)
-        if len(panels) > 1:
+        height, width = matrix.shape
+        n = min(max(height * width // PANEL_NUMBERS, 1), width)
+        if n > 1:
+            panels = [slice(width * i // n, width * (i + 1) // n) for i in range(n)]
             return partial(_panel_product, matrix, rows, panels)
         return lambda x: (x.reshape(-1, min(len(x), rows), x.shape[-1]) @ matrix).reshape(len(x), -1)
 
@@ -148,12 +141,6 @@ def row_product(matrix: Array, rows: int | None = None) -> Callable[[Array], Arr
         return sys.modules["torch"].bmm(blocks, matrix.expand(len(blocks), *matrix.shape)).reshape(len(x), -1)
 
     return product
-
-
-def _panels(height: int, width: int) -> list[slice]:
-    """Panels of the columns of a matrix, of some PANEL_NUMBERS numbers each."""
-    n = min(max(height * width // PANEL_NUMBERS, 1), width)
-    return [slice(width * i // n, width * (i + 1) // n) for i in range(n)]
 
 
 def _panel_product(matrix: Array, rows: int, panels: list[slice], x: Array) -> Array:

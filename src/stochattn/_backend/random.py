@@ -3,22 +3,17 @@
 On the CPU numpy generates them for both array libraries; for chains on a CUDA device see `kernels/philox.py`. Each
 (purpose, chain, epoch of steps) has its own generator, derived by `SeedSequence` and never by arithmetic on seeds. A
 run can therefore start at any step without a saved generator state.
-
-`SeedSequence` takes 11 µs per generator, which for thousands of chains is longer than a short run. Its hash is fixed by
-numpy's compatibility policy (NEP 19), so `generators` computes the same words for all keys (prefix, i, suffix) in one
-pass; numpy still computes the part that all keys share.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex, TypeAlias
 
 import numpy as np
-from numpy.random.bit_generator import ISeedSequence
 
 from .arrays import Array, like
 from .products import rows_in_block
@@ -27,67 +22,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Generator
 
-    Words = npt.NDArray[np.uint32]
     SeedLike: TypeAlias = SupportsIndex | np.random.Generator | Generator | None
     """What the `rng` of every function takes (see `seed_of`)."""
     Floats: TypeAlias = npt.NDArray[np.floating]
     Fill: TypeAlias = Callable[[np.random.Generator, Floats], object]  # fills an array with the numbers of a generator
 else:
     SeedLike = object
-
-POOL = 4  # words of entropy that SeedSequence keeps
-WORD = 2**32
-# The constants of `numpy/random/bit_generator.pyx`.
-FIRST_A, FACTOR_A, FIRST_B, FACTOR_B = 0x43B0D7E5, 0x931E8875, 0x8B51F9DD, 0x58F38DED
-MIX_LEFT, MIX_RIGHT, SHIFT = np.uint32(0xCA01F9DD), np.uint32(0x4973F715), np.uint32(16)
-MIN_KEYS = 12
-STATE_WORDS = 6  # of 32 bits: the three numbers of 64 bits that SFC64 asks for
-
-
-class _Seeded(ISeedSequence):
-    """The words of a SeedSequence that were computed before."""
-
-    def __init__(self, words: npt.NDArray[np.uint64]) -> None:
-        self.words = words
-
-    def generate_state(self, n_words: int, dtype: npt.DTypeLike = np.uint32) -> npt.NDArray[np.uint64]:
-        """The words (3,) that SFC64 asks for; no other generator is seeded by this class."""
-        return self.words
-
-
-def generators(seed: int, prefix: int, keys: range, suffix: Sequence[int]) -> Iterator[np.random.Generator]:
-    """One generator per key i, as `Generator(SFC64(SeedSequence(seed, spawn_key=(prefix, i, *suffix))))`."""
-    # A larger key takes two words of entropy, and for few keys one at a time is faster.
-    if max(keys.stop, 0, *suffix) >= WORD or len(keys) < MIN_KEYS:
-        for key in keys:
-            sequence = np.random.SeedSequence(seed, spawn_key=(prefix, key, *suffix))
-            yield np.random.Generator(np.random.SFC64(sequence))
-        return
-    for words in _state_words(seed, prefix, keys, suffix):
-        yield np.random.Generator(np.random.SFC64(_Seeded(words)))  # type: ignore[arg-type]
-
-
-def _state_words(seed: int, prefix: int, keys: range, suffix: Sequence[int]) -> npt.NDArray[np.uint64]:
-    """What `SeedSequence(seed, spawn_key=(prefix, i, *suffix)).generate_state(3, np.uint64)` returns: (keys, 3)."""
-    shared = np.random.SeedSequence(seed, spawn_key=(prefix,))
-    seed_words = max(-(-seed.bit_length() // 32), POOL)  # a short seed is padded with zeros
-    hashed = POOL * (seed_words + 1)  # POOL² for the first words, and POOL for each later one
-    pool: list[Words] = [np.full(len(keys), word, np.uint32) for word in shared.pool]
-    columns = [np.arange(keys.start, keys.stop, dtype=np.uint32), *(np.array([key], np.uint32) for key in suffix)]
-    for column in columns:
-        for i in range(POOL):
-            constant, hashed = FIRST_A * pow(FACTOR_A, hashed, WORD) % WORD, hashed + 1
-            mixed = np.subtract(pool[i] * MIX_LEFT, _hash(column, constant, FACTOR_A) * MIX_RIGHT, dtype=np.uint32)
-            pool[i] = mixed ^ (mixed >> SHIFT)
-    constants = [FIRST_B * pow(FACTOR_B, i, WORD) % WORD for i in range(STATE_WORDS)]
-    state = [_hash(pool[i % POOL], constant, FACTOR_B) for i, constant in enumerate(constants)]
-    return np.stack(state, 1).astype("<u4").view("<u8").astype(np.uint64)
-
-
-def _hash(words: Words, constant: int, factor: int) -> Words:
-    words = (words ^ np.uint32(constant)) * np.uint32(constant * factor % WORD)
-    return words ^ (words >> SHIFT)
-
 
 EPOCH = 1024  # steps
 BLOCK_BYTES = 2**21  # of noise generated at once; two blocks exist at a time
@@ -122,6 +62,11 @@ def seed_of(rng: SeedLike) -> int:
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
     """The generator of one stream; SFC64 is numpy's fastest source of normals."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(int(purpose), *key))))
+
+
+def generators(seed: int, purpose: Purpose, chains: range, *key: int) -> Iterator[np.random.Generator]:
+    """The generators of the streams of these chains."""
+    return (generator(seed, purpose, chain, *key) for chain in chains)
 
 
 class Streams(Protocol):
@@ -189,7 +134,7 @@ class NumpyStreams(Streams):
         return self._normals(Purpose.START, width, slice(None))
 
     def uniform_at_start(self) -> Floats:
-        return np.array([rng.random() for rng in generators(self.seed, Purpose.START, self.chains, (1,))])
+        return np.array([rng.random() for rng in generators(self.seed, Purpose.START, self.chains, 1)])
 
     def _normals(self, purpose: Purpose, width: int, rows: slice, *key: int) -> Array:
         """A slice of the rows, `width` columns wide, whose active rows are filled one chain at a time."""
@@ -197,7 +142,7 @@ class NumpyStreams(Streams):
         out: Floats = np.zeros((end - begin, width), dtype=self.dtype)
         first, last = max(begin, active.start), max(min(end, active.stop), active.start)
         chains = self.chains[first - active.start : last - active.start]
-        for row, rng in enumerate(generators(self.seed, purpose, chains, key), first - begin):
+        for row, rng in enumerate(generators(self.seed, purpose, chains, *key), first - begin):
             rng.standard_normal(out=out[row], dtype=out.dtype)
         return like(out, self.reference)
 
@@ -240,7 +185,7 @@ class _PurposeStream:
         if epoch != self.epoch:
             self.epoch = epoch
             chains = self.streams.chains
-            self.generators = list(generators(self.streams.seed, self.purpose, chains, (epoch,)))
+            self.generators = list(generators(self.streams.seed, self.purpose, chains, epoch))
             for rng in self.generators if offset else ():  # started inside an epoch: skip the numbers of earlier steps
                 self.fill(rng, np.empty((offset, self.width), dtype=self.dtype))
         steps = min(self.block_steps, EPOCH - offset, max(self.streams.end - step, 1))

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .._backend.console import Progress
-from .._backend.interruption import INTERRUPTED, MESSAGE
+from .._backend.console import INTERRUPTED, MESSAGE, Progress
 from .._version import __version__
 from ..kinds.options import AUTO, KindDescription, option_fields
 from ..kinds.registry import descriptions
@@ -24,7 +23,7 @@ from ..kinds.summary import Asked
 from . import commands
 from .commands import Request
 from .messages import WRONG_USE, one_line_errors, print_anywhere, print_to_stderr, working
-from .options import GENERATOR, KindOptions, Wording, parameter
+from .options import GENERATOR, KindOptions, parameter
 
 if TYPE_CHECKING:
     from ..explorer.state import Origin
@@ -166,7 +165,7 @@ def _add_options(
     inputs = "; ".join(kind.inputs for kind in kinds if kind.inputs)
     input_argument = typer.Argument(metavar="INPUT", help=f"The stored examples: {inputs}.", show_default=False)
     shared = _list_shared(kinds, draws=command is not commands.inspect)
-    from_kinds, reword = [option.parameter for option in options.options], Wording.of(options).reword
+    from_kinds, reword = [option.parameter for option in options.options], options.reword
     parameters = [
         Parameter("input", Parameter.KEYWORD_ONLY, annotation=Annotated[Path, input_argument]),
         *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in command_parameters if p.name not in ("input", "ask")),

@@ -28,7 +28,7 @@ from ..kinds.options import AUTO, InputError, listed, option_fields
 from ..kinds.registry import kind_for, parts_in, read_labels, read_new
 from ..kinds.summary import Asked, RunSummary, as_json, checksum, read_summary, sidecar
 from .messages import format_summary, one_line_errors, print_inspection, print_json, print_to_stderr, working
-from .options import KindOptions, Wording
+from .options import KindOptions
 
 if TYPE_CHECKING:
     from .._backend.arrays import Array
@@ -233,7 +233,7 @@ def sample(
     )
     if json:
         print_json(summary.to_json())
-    print_to_stderr(*format_summary(summary, synth.kind, description, Wording.of(request.options).reword))
+    print_to_stderr(*format_summary(summary, synth.kind, description, request.options.reword))
 
 
 def inspect(
@@ -258,7 +258,7 @@ def inspect(
     if json:
         print_json(as_json(facts.as_dict()))
     else:
-        print_inspection(facts, str(input), Wording.of(request.options).reword)
+        print_inspection(facts, str(input), request.options.reword)
 
 
 def report(
@@ -309,7 +309,7 @@ def report(
         seed=seed,
         command=shlex.join(["stochattn", *map(str, words)]),
         quick=quick,
-        reword=Wording.of(request.options).reword,
+        reword=request.options.reword,
         n_jobs=jobs,
         labels=labels,
     )

@@ -10,15 +10,14 @@ import os
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from .._backend.checks import escape_unprintable
-from .._backend.console import SHOWN, is_interactive, show_waiting
-from .._backend.interruption import INTERRUPTED, MESSAGE
+from .._backend.console import INTERRUPTED, MESSAGE, SHOWN, is_interactive, show_waiting
 from ..kinds.summary import RunSummary
 
 if TYPE_CHECKING:
@@ -185,13 +184,16 @@ def print_inspection(inspection: Inspection, source: str, reword: Callable[[str]
             ("duplicates", f"{bank.duplicates:,}"),
             ("lost in encoding and decoding", str(bank.loss)),
         ]
+    rest = Counter(type_name for _, type_name in inspection.columns[MAX_COLUMNS:])
+    counts = ", ".join(f"{n:,} {type_name}" for type_name, n in rest.items())
     _print_table(
         ("what", source),
         ("stored", f"{inspection.K:,} ({inspection.kind})"),
         ("generator", inspection.generator),
         *facts,
         *((f"class {name}", f"{n:,}") for name, n in inspection.classes.items()),
-        *_format_columns(inspection.columns),
+        *((f"column {name}", type_name) for name, type_name in inspection.columns[:MAX_COLUMNS]),
+        *([(f"{rest.total():,} more columns", f"{counts} (--json lists them)")] if rest else []),
         *(("note", reword(note)) for note in inspection.notes),
     )
     if bank is None:
@@ -209,14 +211,6 @@ def print_inspection(inspection: Inspection, source: str, reword: Callable[[str]
     max_entropy = math.log(inspection.K) or 1.0
     bars = [(f"{beta:.3g}", f"{H:.2f}", "█" * round(BAR_WIDTH * H / max_entropy)) for beta, H in points]
     _print_table(("beta", "entropy", f"of {max_entropy:.2f} nats: diffuse to sharp"), *bars)
-
-
-def _format_columns(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """List names and types of the first columns, and count the rest by type."""
-    lines = [(f"column {name}", type_name) for name, type_name in columns[:MAX_COLUMNS]]
-    rest = Counter(type_name for _, type_name in columns[MAX_COLUMNS:])
-    counts = ", ".join(f"{n:,} {type_name}" for type_name, n in rest.items())
-    return [*lines, (f"{rest.total():,} more columns", f"{counts} (--json lists them)")] if rest else lines
 
 
 def _print_table(*rows: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ import types
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
+from functools import cached_property
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -35,16 +35,8 @@ _WORDS: Mapping[object, tuple[str, str]] = {
 }
 
 
-class Shape(Enum):
-    """How an option is written."""
-
-    SWITCH = "--x or --no-x"
-    VALUE = "--x VALUE"
-    REPEATED = "--x NAME=VALUE, once or more often"
-
-
-_TYPES: Mapping[Shape, object] = {Shape.SWITCH: bool | None, Shape.VALUE: str | None, Shape.REPEATED: list[str] | None}
-"""Types for typer."""
+SWITCH, VALUE, REPEATED = bool | None, str | None, list[str] | None
+"""How an option is written, as its type for typer: --x or --no-x, --x VALUE, --x NAME=VALUE once or more often."""
 
 
 def parameter(name: str, type_: object, flag: str, about: str, form: str | None, panel: str | None) -> Parameter:
@@ -82,8 +74,8 @@ class KindOption:
         return f"kind_option_{self.flag.strip('-').replace('-', '_')}"
 
     @property
-    def shape(self) -> Shape:
-        """How the option is written."""
+    def shape(self) -> object:
+        """How the option is written: SWITCH, VALUE or REPEATED."""
         return _shape(next(iter(self.fields.values())).type)
 
     @property
@@ -104,9 +96,9 @@ class KindOption:
     @property
     def parameter(self) -> Parameter:
         """The option as a parameter of a command."""
-        is_switch = self.shape is Shape.SWITCH
+        is_switch = self.shape == SWITCH
         flag, form = (f"{self.flag}/--no-{self.flag[2:]}", None) if is_switch else (self.flag, self.form)
-        return parameter(self.name, _TYPES[self.shape], flag, self.help, form, self.panel)
+        return parameter(self.name, self.shape, flag, self.help, form, self.panel)
 
     def parse(self, kind: KindDescription, value: Plain) -> object:
         """Convert a plain value to the type of the field; InputError if it cannot be converted."""
@@ -146,9 +138,18 @@ class KindOption:
         return [word for element in elements for word in (self.flag, str(element))]
 
 
+_COMMAND_FLAGS = {"n": "-n", "n_jobs": "--jobs", "out": "-o"}
+_COMMAND_FLAGS |= {name: f"--{name}" for name in ("condition", "format", "generator", "kind", "replace", "scheduler")}
+_COMMAND_FLAGS |= {"seed": "--seed", "trial": "--trial"}
+"""Options of the commands themselves, by the names of the arguments in Python."""
+_VERBS = r"\b(?:[Pp]ass|[Ll]eave out|[Ll]ower|[Rr]aise) "
+_MAPPING = r"\{'(?P<key>[^']*)': '(?P<type>[^']*)'\}"
+_VALUE = rf"""(?:{_MAPPING}|(?P<quote>['"])(?P<text>.*?)(?P=quote)|(?P<word>[\w.+-]*[\w+-])?)"""
+
+
 @dataclass(frozen=True)
 class KindOptions:
-    """All options that kinds of data declare."""
+    """All options that kinds of data declare; `reword` puts them in place of names of arguments in Python."""
 
     options: tuple[KindOption, ...]
 
@@ -164,7 +165,7 @@ class KindOptions:
                     continue
                 flag, field = "--" + (about.flag or name.replace("_", "-")).lstrip("-"), Field(name, hints[name], about)
                 option = collected.get(flag)
-                if flag in RESERVED or (option is not None and option.shape is not _shape(hints[name])):
+                if flag in RESERVED or (option is not None and option.shape != _shape(hints[name])):
                     flag = f"--{kind.name}-{flag[2:]}"
                     option = collected.get(flag)
                 if option is None:
@@ -203,69 +204,10 @@ class KindOptions:
                 return option
         raise InputError(f"{name} is not an option of {kind.name} data.")
 
-
-def _alternatives(annotation: object) -> list[object]:
-    """Return the types of a union without None; str is last, because every value is also a valid string."""
-    parts = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
-    return sorted((part for part in parts if part is not type(None)), key=lambda part: part in (str, Path))
-
-
-def _is_mapping(annotation: object) -> bool:
-    origin = get_origin(annotation)
-    return isinstance(origin, type) and issubclass(origin, Mapping)
-
-
-def _shape(annotation: object) -> Shape:
-    """Return how an option of this type is written."""
-    types_ = _alternatives(annotation)
-    if types_ == [bool]:
-        return Shape.SWITCH
-    is_repeated = any(_is_mapping(t) or get_origin(t) is list for t in types_)
-    return Shape.REPEATED if is_repeated else Shape.VALUE
-
-
-def _convert(annotation: object, string: str) -> object:
-    """Convert a string to a value of a type; ValueError if that is impossible."""
-    types_ = _alternatives(annotation)
-    if string.lower() == "none" and type(None) in get_args(annotation) and str not in types_:
-        return None
-    if types_ != [annotation]:
-        for alternative in types_:
-            with suppress(ValueError):
-                return _convert(alternative, string)
-        raise ValueError
-    if get_origin(annotation) is tuple:
-        first, *rest = get_args(annotation)
-        parts = re.split("," if rest == [...] else "[:,x×]", string)
-        types_ = [first] * len(parts) if rest == [...] else [first, *rest]
-        pairs = zip(types_, parts, strict=True)
-        return tuple(_convert(t, part) if part or type(None) not in get_args(t) else None for t, part in pairs)
-    return annotation(string) if isinstance(annotation, type) else string
-
-
-_COMMAND_FLAGS = {"n": "-n", "n_jobs": "--jobs", "out": "-o"}
-_COMMAND_FLAGS |= {name: f"--{name}" for name in ("condition", "format", "generator", "kind", "replace", "scheduler")}
-_COMMAND_FLAGS |= {"seed": "--seed", "trial": "--trial"}
-"""Options of the commands themselves, by the names of the arguments in Python."""
-_VERBS = r"\b(?:[Pp]ass|[Ll]eave out|[Ll]ower|[Rr]aise) "
-_MAPPING = r"\{'(?P<key>[^']*)': '(?P<type>[^']*)'\}"
-_VALUE = rf"""(?:{_MAPPING}|(?P<quote>['"])(?P<text>.*?)(?P=quote)|(?P<word>[\w.+-]*[\w+-])?)"""
-
-
-@dataclass(frozen=True)
-class Wording:
-    """Rewrites messages: names of arguments in Python become what to type instead."""
-
-    flags: dict[str, str]
-    switches: frozenset[str]
-
-    @classmethod
-    def of(cls, options: KindOptions) -> Wording:
-        """Collect the options that kinds of data declare and those of the commands."""
-        by_field = {field.name: option for option in options.options for field in option.fields.values()}
-        switches = {name for name, option in by_field.items() if option.shape is Shape.SWITCH}
-        flags = {name: option.flag for name, option in by_field.items()}
-        return cls({**flags, **_COMMAND_FLAGS}, frozenset({"replace", "trial", *switches}))
+    @cached_property
+    def flags(self) -> dict[str, str]:
+        """What to type for each name of an argument in Python."""
+        return {field.name: option.flag for option in self.options for field in option.fields.values()} | _COMMAND_FLAGS
 
     def reword(self, message: str) -> str:
         """Replace arguments by options: those that begin the message, have a value or follow words such as “pass”."""
@@ -285,9 +227,49 @@ class Wording:
 
     def _replace_assignment(self, match: re.Match[str]) -> str:
         name, flag = match[1], self.flags[match[1]]
-        if name in self.switches and match["word"] in ("True", "False"):
+        is_switch = any(option.flag == flag and option.shape == SWITCH for option in self.options)
+        if (is_switch or name in ("replace", "trial")) and match["word"] in ("True", "False"):
             return flag if match["word"] == "True" else f"--no-{flag[2:]}"
         if match["key"] is not None:
             return f"{flag} {shlex.quote('='.join(match.group('key', 'type')))}"
         value = match["text"] or match["word"]
         return f"{flag} {shlex.quote(value)}" if value else flag
+
+
+def _alternatives(annotation: object) -> list[object]:
+    """Return the types of a union without None; str is last, because every value is also a valid string."""
+    parts = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    return sorted((part for part in parts if part is not type(None)), key=lambda part: part in (str, Path))
+
+
+def _is_mapping(annotation: object) -> bool:
+    origin = get_origin(annotation)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def _shape(annotation: object) -> object:
+    """Return how an option of this type is written."""
+    types_ = _alternatives(annotation)
+    if types_ == [bool]:
+        return SWITCH
+    is_repeated = any(_is_mapping(t) or get_origin(t) is list for t in types_)
+    return REPEATED if is_repeated else VALUE
+
+
+def _convert(annotation: object, string: str) -> object:
+    """Convert a string to a value of a type; ValueError if that is impossible."""
+    types_ = _alternatives(annotation)
+    if string.lower() == "none" and type(None) in get_args(annotation) and str not in types_:
+        return None
+    if types_ != [annotation]:
+        for alternative in types_:
+            with suppress(ValueError):
+                return _convert(alternative, string)
+        raise ValueError
+    if get_origin(annotation) is tuple:
+        first, *rest = get_args(annotation)
+        parts = re.split("," if rest == [...] else "[:,x×]", string)
+        types_ = [first] * len(parts) if rest == [...] else [first, *rest]
+        pairs = zip(types_, parts, strict=True)
+        return tuple(_convert(t, part) if part or type(None) not in get_args(t) else None for t, part in pairs)
+    return annotation(string) if isinstance(annotation, type) else string

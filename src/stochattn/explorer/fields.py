@@ -1,4 +1,4 @@
-"""The fields of the forms and their present state as plain values.
+"""The fields of the forms and their present state as plain values, and changes of the page by a user.
 
 `Slider` maps positions on the page, from recall to generation, to values of the generator's knob.
 """
@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from random import SystemRandom
 from typing import NamedTuple
 
 import numpy as np
 
 from .._backend.arrays import to_numpy
+from .._backend.checks import check_choice, check_count, check_non_negative, check_positive
 from .._backend.html import number
 from .._backend.state import Plain
 from ..core.neighbors import neighbor_distances
 from ..kinds.display import Choice, Control
 from ..kinds.hopfield import HopfieldGenerator
-from ..kinds.options import Knob
+from ..kinds.options import InputError, Knob
 from .state import MAX_SHOWN, NOVELTY, Drawn, Explorer, PageSettings
 
 STEPS = 200
@@ -115,27 +118,12 @@ class Mark(NamedTuple):
 
 def setting_fields(explorer: Explorer) -> list[Field]:
     """Return the fields of the form of settings."""
-    options = [{"value": name, "label": name} for name in explorer.generators]
+    options = [{"value": name, "label": name} for name in explorer.base.kind.generators]
     return [
         {"type": "section", "id": "draw", "label": "New " + explorer.base.kind.items},
         {"type": "select", "id": GENERATOR, "label": "Generator", "options": options},
-        {
-            "type": "slider",
-            "id": KNOB,
-            "label": "Recall ↔ generation",
-            "steps": STEPS,
-            "left": "recall",
-            "right": "generation",
-            "hint": "",
-        },
-        {
-            "type": "number",
-            "id": NOVELTY,
-            "label": "Novelty instead",
-            "min": 0,
-            "step": "any",
-            "placeholder": "e.g. 0.2",
-        },
+        {"type": "slider", "id": KNOB, "label": "Recall ↔ generation", "steps": STEPS, "hint": ""},
+        {"type": "number", "id": NOVELTY, "label": "Novelty instead", "min": 0, "placeholder": "e.g. 0.2"},
         {"type": "number", "id": N, "label": "Number", "min": 1, "max": MAX_SHOWN, "step": 1, "width": "half"},
         {"type": "number", "id": SEED, "label": "Seed", "min": 0, "step": 1, "width": "half"},
         {"type": "button", "id": NEW_SEED, "label": "Draw others", "primary": True},
@@ -159,21 +147,18 @@ def setting_state(
     adjustable: Sequence[str] = (),
 ) -> dict[str, Field]:
     """Return the state of the form of settings; `adjustable` names the generators that have a slider."""
-    value = knob_value(settings, slider, marks, drawn)
-    has_marks = slider is not None and slider.option == MARKED
-    knob: Field = {"has_marks": has_marks, "disabled": slider is None}
+    knob: Field = {"has_marks": slider is not None and slider.option == MARKED, "disabled": slider is None}
     if slider is None:
         hint = explain_missing_knob(settings.generator, adjustable)
         knob |= {"marks": [], "step": 1, "text": "", "position": STEPS / 2, "hint": hint}
     else:
+        value = knob_value(settings, slider, marks, drawn)
         rule = f" ({settings.knob})" if isinstance(settings.knob, str) else ""
         label = f"{slider.option}: chosen by a rule" if value is None else f"{slider.option} {number(value, 3)}{rule}"
+        shown = [{**mark._asdict(), "label": mark.name, "position": slider.position(mark.value)} for mark in marks]
+        knob |= {"marks": shown if knob["has_marks"] else [], "text": label, "hint": ""}
+        knob |= {"position": None if value is None else slider.position(value)}
         knob |= {"step": STEPS / slider.n_stops}  # an arrow key goes to the next position
-        knob |= {"text": label, "position": None if value is None else slider.position(value), "hint": ""}
-        knob["marks"] = [
-            {**mark._asdict(), "label": mark.name, "position": slider.position(mark.value)}
-            for mark in (marks if has_marks else ())
-        ]
     return {
         GENERATOR: {"value": settings.generator},
         KNOB: knob,
@@ -190,27 +175,21 @@ def knob_value(
     """Return the value of the knob as set, or as a rule chose it for the drawn items; None if it is not known yet."""
     if isinstance(settings.knob, int | float):
         return float(settings.knob)
-    if isinstance(settings.knob, str):
-        value = next((mark.value for mark in marks if mark.name == settings.knob), None)
-        if value is not None:
-            return value
+    for mark in marks:
+        if mark.name == settings.knob:
+            return mark.value
     if drawn is None or slider is None or drawn.settings.generator != settings.generator:
         return None
     if drawn.description.temperature is not None:
         return drawn.description.temperature.beta
-    return _as_number(drawn.description.resolved, slider.option)
+    value = drawn.description.resolved.get(slider.option)
+    first = value[0] if isinstance(value, tuple | list) and value else value  # the knob moves the first of its numbers
+    return float(first) if isinstance(first, int | float) and math.isfinite(first) else None
 
 
 def format_error(error: Exception) -> str:
     """Return the message of an error in one line."""
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _as_number(resolved: Mapping[str, object], name: str) -> float | None:
-    """Return the value of an option, or the first of its numbers, which a knob moves."""
-    value = resolved.get(name)
-    first = value[0] if isinstance(value, tuple | list) and value else value
-    return float(first) if isinstance(first, int | float) and math.isfinite(first) else None
 
 
 def condition_fields(explorer: Explorer, controls: Sequence[Control]) -> list[Field]:
@@ -236,16 +215,78 @@ def condition_state(page: Page, controls: Sequence[Control], selected: int) -> d
     }
 
 
-def selected_fields(items: str) -> list[Field]:
-    """Return the fields of the stored item that is selected on the map, which change its weight."""
-    return [
-        {"type": "section", "id": "map", "label": "", "plain": True},
-        {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {items}"},
-    ]
-
-
 def selected_state(settings: PageSettings, names: Sequence[str], selected: int) -> Field:
-    """Return the state of this field; `selected` is a stored item, or -1."""
+    """Return the state of the field that changes the weight of the stored item `selected`, or -1 for none."""
     if selected < 0:
         return {"name": "", "ratio": 1.0, "disabled": True}
     return {"name": names[selected], "ratio": dict(settings.ratios).get(selected, 1.0), "disabled": False}
+
+
+MAX_NEW_SEED = 10_000
+MAX_RATIO = 64.0  # the largest weight of a stored item; the smallest above 0 is its inverse
+
+
+def change_page(page: Page, explorer: Explorer, slider: Slider | None, message: Message) -> Page:
+    """Return the page after a change of one of its fields."""
+    name = str(message["id"])
+    if name == STORED:
+        return page._replace(settings=_change_weight(page.settings, explorer.base.codec.ids, message))
+    if name != TYPED and not name.startswith(CONDITION):
+        return page._replace(settings=_change_settings(page.settings, explorer, slider, message))
+    if name == TYPED:
+        value = message.get("value")
+        page = page._replace(typed=tuple(map(str, value)) if isinstance(value, list | tuple) else ())
+    else:
+        choice = message.get("choice")
+        control = name.removeprefix(CONDITION)
+        page = page._replace(choices={**page.choices, control: choice if isinstance(choice, dict) else {}})
+    conditions = [
+        condition for control in explorer.controls for condition in control.texts(page.choices.get(control.name, {}))
+    ]
+    return page._replace(settings=replace(page.settings, conditions=(*conditions, *page.typed)))
+
+
+def _change_weight(settings: PageSettings, ids: Sequence[str], message: Message) -> PageSettings:
+    """Leave a stored item out or take it back, or let it count twice or half as often."""
+    action, index = message.get("action"), message.get("index")
+    if action == "reset":
+        return replace(settings, ratios=())
+    if not isinstance(index, int) or not 0 <= index < len(ids):
+        raise InputError(f"there is no stored item with the number {index!r}.")
+    ratio = dict(settings.ratios).get(index, 1.0)
+    ratios = {"toggle": 0.0 if ratio else 1.0, "more": min(2 * (ratio or 0.5), MAX_RATIO), "less": ratio / 2}
+    if ratios["less"] < 1 / MAX_RATIO:
+        ratios["less"] = 0.0
+    if action not in ratios:
+        raise InputError(f"action must be reset, {', '.join(ratios)}; got {action!r}.")
+    same = [k for k, identifier in enumerate(ids) if identifier == ids[index]]  # an id selects all of them
+    return settings.with_ratio(same, ratios[str(action)])
+
+
+def _change_settings(
+    settings: PageSettings, explorer: Explorer, slider: Slider | None, message: Message
+) -> PageSettings:
+    """Return the settings after a change in the form of settings."""
+    name, value = message["id"], message.get("value")
+    if name == GENERATOR:
+        generator = check_choice("generator", value, tuple(explorer.base.kind.generators))
+        return replace(settings, generator=generator, knob=None, novelty=None)
+    if name == KNOB:
+        if "mark" in message:
+            return replace(settings, knob=str(message["mark"]), novelty=None)
+        if slider is None:
+            return settings
+        position = check_non_negative("position", message.get("position"))
+        return replace(settings, knob=slider.value(position), novelty=None)
+    if name == NOVELTY:
+        if value is None:
+            return replace(settings, novelty=None)
+        novelty = check_positive(NOVELTY, value, "0 is exact recall, which no finite beta gives.")
+        return replace(settings, knob=None, novelty=novelty)
+    if name == N:
+        return replace(settings, n=check_count("n", value))
+    if name == SEED:
+        return replace(settings, seed=check_count("seed", value, 0))
+    if name == NEW_SEED:
+        return replace(settings, seed=SystemRandom().randrange(MAX_NEW_SEED))
+    raise InputError(f"there is no control {name!r}.")

@@ -1,6 +1,6 @@
 """Components of the page, a form and a gallery, which Panel draws on a page and in a notebook alike.
 
-`in_thread` and `start` run work in the background; `apply` changes models of Bokeh, on a server inside the lock of the
+`in_thread` runs work in the background, and `apply` changes models of Bokeh, on a server inside the lock of the
 document and in a notebook by a push.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future
 from importlib.resources import files
 from typing import TypeVar
@@ -22,14 +22,14 @@ from .fields import Message
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[[], T]) -> T:
-    """Return the result of work in a daemon thread, which ends with the program, unlike asyncio.to_thread."""
+async def in_thread(work: Callable[..., T], *arguments: object) -> T:
+    """Return the result of work in a daemon thread, which ends with the program, unlike that of asyncio.to_thread."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            future.set_result(work())
+            future.set_result(work(*arguments))
         except Exception as error:
             future.set_exception(error)
 
@@ -90,9 +90,6 @@ class Gallery(JSComponent):  # type: ignore[misc]
     _esm = asset("gallery.js")
 
 
-_tasks: set[asyncio.Task[None]] = set()  # a task without a reference may be collected before it ends
-
-
 def apply(update: Callable[[], None], *panes: object) -> None:
     """Call `update`, which changes components, or models of these panes.
 
@@ -102,20 +99,6 @@ def apply(update: Callable[[], None], *panes: object) -> None:
     document = pn.state.curdoc
     if document is None or document.session_context is None:
         update()
-        if shown := [pane for pane in panes if getattr(pane, "_models", None)]:
-            pn.io.push_notebook(*shown)
+        pn.io.push_notebook(*panes)
     else:
         document.add_next_tick_callback(update)
-
-
-def start(work: Coroutine[object, object, None]) -> None:
-    """Run work in the event loop, which reports its errors."""
-    task = asyncio.get_running_loop().create_task(work)
-    _tasks.add(task)
-    task.add_done_callback(_finish)
-
-
-def _finish(task: asyncio.Task[None]) -> None:
-    _tasks.discard(task)
-    if not task.cancelled() and (error := task.exception()) is not None:
-        task.get_loop().call_exception_handler({"message": "error on a page", "exception": error, "task": task})

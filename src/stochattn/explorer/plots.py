@@ -1,15 +1,18 @@
-"""The plots of a page: Bokeh figures whose data change, their data, and small parts of the page as HTML.
+"""The plots of a page, kept up to date in the background: Bokeh figures whose data change, and their data.
 
 The data are a chain of a Langevin algorithm from noise to a memory, attention weights, and curves over beta.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import panel as pn
 from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, LinearAxis, Range1d, Span, TapTool
 from bokeh.plotting import figure
 
@@ -24,8 +27,9 @@ from ..kinds.codec import Items
 from ..kinds.display import GalleryItems
 from ..kinds.hopfield import HopfieldGenerator
 from ..synthesizer.synthesizer import Synthesizer
-from .fields import STEPS, Mark, Slider, beta_range
-from .state import ItemMap, without_rounding
+from .fields import SELECTED, STEPS, Field, Mark, Message, Slider, beta_range, explain_missing_knob, knob_value
+from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style
+from .state import Drawn, Explorer, ItemMap, PageSettings, without_rounding
 
 N_STEPS = 300
 ALGORITHMS = {"ula": "Algorithm 1 (unadjusted)", "mala": "Algorithm 2 (Metropolis-adjusted)"}
@@ -76,19 +80,12 @@ def decode(synth: Synthesizer, hopfield: HopfieldGenerator, rows: Array, basins:
     return synth.codec.decode(arrays, basins)
 
 
-class Attention(NamedTuple):
-    """The memories with the largest attention weights, in descending order."""
-
-    indices: Array
-    weights: Array
-
-
-def attention(hopfield: HopfieldGenerator, features: Array, n: int = 10) -> Attention:
-    """Return the n largest of softmax(beta X xi), over stored items, for an item with these features (p,)."""
+def attention(hopfield: HopfieldGenerator, features: Array, n: int = 10) -> dict[int, float]:
+    """Return the n largest of softmax(beta X xi) by stored item, for an item with these features (p,)."""
     row = hopfield.embed(features[None])
     weights = to_numpy(energy.weights(row, hopfield.model.bank, hopfield.beta))[0]
     order = np.argsort(-weights, kind="stable")[:n]
-    return Attention(order, weights[order])
+    return dict(zip(order.tolist(), weights[order].tolist(), strict=True))
 
 
 def heading(title: str, note: str) -> Html:
@@ -96,12 +93,12 @@ def heading(title: str, note: str) -> Html:
     return join([tag("h2", title), tag("p", note, class_="note")])
 
 
-def attention_bars(attention: Attention | None, ids: Sequence[str]) -> Html:
-    """Draw attention weights as bars, the largest first, or a hint if nothing is selected."""
-    if attention is None:
+def attention_bars(weights: Mapping[int, float], ids: Sequence[str]) -> Html:
+    """Draw attention weights of stored items as bars, or a hint if nothing is selected."""
+    if not weights:
         return tag("p", "Select a new example to see which stored ones it attends to.", class_="note")
     rows = []
-    for k, weight in zip(attention.indices.tolist(), attention.weights.tolist(), strict=True):
+    for k, weight in weights.items():
         bar = Html(f'<span class="bar"><i style="width:{100 * weight:.1f}%"></i></span>')
         cells = tag("span", name(ids[k], 40)), bar, tag("span", share(weight))
         rows.append(tag("li", *cells))
@@ -116,12 +113,6 @@ def step_card(synth: Synthesizer, hopfield: HopfieldGenerator, walk: Walk, step:
     novelty = without_rounding(synth.novelty(items))
     gallery = GalleryItems(items, np.array([step - 1]), nearest, novelty, extra, with_differences=True)
     return kind.display.gallery(codec, gallery)
-
-
-def walk_summary(walk: Walk, step: int) -> str:
-    """Describe a chain at a step in words."""
-    figures = f"step {step}, energy {number(float(walk.energies[step]))}"
-    return f"{figures}; {walk.crossings} crossings, {share(walk.acceptance)} of the steps accepted"
 
 
 N_BETAS, N_NOVELTIES, MAX_PROBES = 60, 24, 128
@@ -173,7 +164,7 @@ COUNTED, LEFT_OUT = "circle", "x"  # markers of stored items
 
 
 def _figure(label: str, x: str, y: str, **options: object) -> figure:
-    plot = figure(height=HEIGHT, sizing_mode="stretch_width", toolbar_location=None, min_border=2, **options)
+    plot = figure(height=HEIGHT, sizing_mode="stretch_width", toolbar_location=None, min_border=2, tools="", **options)
     plot.background_fill_color = plot.border_fill_color = None
     plot.outline_line_color, plot.name = None, label
     for axis, title in zip((plot.xaxis[0], plot.yaxis[0]), (x, y), strict=True):
@@ -189,11 +180,11 @@ def _style(axis: LinearAxis, title: str) -> None:
     axis.axis_label_text_font_size = axis.major_label_text_font_size = "11px"
 
 
-def _fit(range_: Range1d, values: Array, margin: float) -> None:
-    """Fit a range to values, with a margin as a share of their extent."""
-    low, high = float(values.min()), float(values.max())
-    width = margin * (high - low) or 1.0
-    range_.update(start=low - width, end=high + width)
+def _add_line(plot: figure) -> Span:
+    """Add a vertical line, which is hidden until it has a location."""
+    line = Span(dimension="height", line_color=NEW, line_width=2, location=0, visible=False)
+    plot.add_layout(line)
+    return line
 
 
 class BetaPlot:
@@ -202,7 +193,7 @@ class BetaPlot:
     def __init__(self) -> None:
         self.entropy, self.novelty = ColumnDataSource({"x": [], "y": []}), ColumnDataSource({"x": [], "y": []})
         self.marks = ColumnDataSource({"x": [], "name": []})
-        plot = self.figure = _figure("beta", "beta", "entropy (nats)", x_axis_type="log", tools="", visible=False)
+        plot = self.figure = _figure("beta", "beta", "entropy (nats)", x_axis_type="log", visible=False)
         plot.x_range, plot.y_range = Range1d(100, 1), Range1d(0, 1)
         plot.extra_y_ranges = {"novelty": Range1d(0, 1)}
         right = LinearAxis(y_range_name="novelty")
@@ -211,8 +202,7 @@ class BetaPlot:
         plot.vspan(x="x", source=self.marks, line_color=INK, line_dash="dotted", line_alpha=0.7)
         plot.line("x", "y", source=self.entropy, color=OLD, line_width=2)
         plot.line("x", "y", source=self.novelty, color=NEW, line_width=2, y_range_name="novelty")
-        self.now = Span(dimension="height", line_color=NEW, line_width=2, visible=False)
-        plot.add_layout(self.now)
+        self.now = _add_line(plot)
 
     def show(self, curve: Curve, marks: Sequence[Mark]) -> None:
         """Show other curves and marks."""
@@ -225,7 +215,8 @@ class BetaPlot:
         self.marks.data = {"x": [mark.value for mark in marks], "name": [mark.name for mark in marks]}
 
     def move(self, beta: float | None) -> None:
-        """Mark the present beta, or none."""
+        """Mark the present beta; without one, the plot is hidden."""
+        self.figure.visible = beta is not None
         self.now.update(visible=beta is not None, location=beta or 1.0)
 
 
@@ -233,20 +224,27 @@ class KnobPlot:
     """Mean novelty of the galleries so far over the knob of a generator without beta; recall is on the left."""
 
     def __init__(self) -> None:
+        self._settings: PageSettings | None = None  # of the galleries so far, which differ in knob, seed and number
+        self._novelties: dict[float, float] = {}
         self.points = ColumnDataSource({"x": [], "y": []})
-        plot = self.figure = _figure("knob", "", "mean novelty", tools="", visible=False)
+        plot = self.figure = _figure("knob", "", "mean novelty", visible=False)
         plot.x_range, plot.y_range = Range1d(-0.03 * STEPS, 1.03 * STEPS), Range1d(0, 1)
         plot.scatter("x", "y", source=self.points, size=8, color=NEW, alpha=0.6)
-        self.now = Span(dimension="height", line_color=NEW, line_width=2, visible=False)
-        plot.add_layout(self.now)
+        self.now = _add_line(plot)
 
-    def show(self, slider: Slider, points: Mapping[float, float], value: float | None) -> None:
-        """Show novelties by value of the knob, and the present value, on the scale of the slider."""
+    def show(self, slider: Slider, drawn: Drawn, value: float | None) -> None:
+        """Add a gallery with this value of the knob, if it is known, and mark the value on the scale of the slider."""
+        settings = replace(drawn.settings, knob=None, novelty=None, n=1, seed=0)
+        if settings != self._settings:
+            self._settings, self._novelties = settings, {}
+        if value is not None:
+            self._novelties[value] = float(drawn.novelty.mean())
+        x, y = [slider.position(knob) for knob in self._novelties], list(self._novelties.values())
         axis, ticks = self.figure.xaxis[0], [0, STEPS // 4, STEPS // 2, 3 * STEPS // 4, STEPS]
         axis.ticker, axis.axis_label = FixedTicker(ticks=ticks), slider.option
         axis.major_label_overrides = {tick: f"{slider.value(tick):.3g}" for tick in ticks}
-        self.figure.y_range.end = max(*points.values(), 1e-9) * 1.15 if points else 1.0
-        self.points.data = {"x": [slider.position(x) for x in points], "y": list(points.values())}
+        self.figure.y_range.end = max(*y, 1e-9) * 1.15 if y else 1.0
+        self.points.data = {"x": x, "y": y}
         self.now.update(visible=value is not None, location=0 if value is None else slider.position(value))
 
 
@@ -257,11 +255,12 @@ class MapPlot:
         empty: dict[str, list[object]] = {"x": [], "y": [], "id": []}
         self.stored, self.new = ColumnDataSource({**empty, "marker": []}), ColumnDataSource(dict(empty))
         self._names = list(names)
-        plot = self.figure = _figure("map", "first component", "second component", tools="")
-        plot.x_range, plot.y_range = Range1d(-1, 1), Range1d(-1, 1)
+        plot = self.figure = _figure("map", "first component", "second component")
         hollow = {"fill_alpha": 0, "nonselection_fill_alpha": 0, "nonselection_line_alpha": 0.5}
         ring = {"size": 7, "line_color": OLD, "line_width": 1.3, "selection_line_width": 4, "marker": "marker"}
         old = plot.scatter("x", "y", source=self.stored, **ring, **hollow)
+        for axis_range in (plot.x_range, plot.y_range):  # of stored items; new ones may lie outside
+            axis_range.update(renderers=[old], range_padding=0.5)
         shape = {"size": 10, "marker": "triangle", "nonselection_alpha": 0.35}
         new = plot.scatter("x", "y", source=self.new, color=NEW, selection_line_color=INK, **shape)
         plot.add_tools(TapTool(renderers=[old, new]), HoverTool(renderers=[old, new], tooltips="@id"))
@@ -270,8 +269,6 @@ class MapPlot:
         """Show the stored items."""
         self.figure.xaxis[0].axis_label = f"first component ({item_map.shares[0]:.0%} of the variance)"
         self.figure.yaxis[0].axis_label = f"second component ({item_map.shares[1]:.0%})"
-        for range_, values in zip((self.figure.x_range, self.figure.y_range), item_map.stored.T, strict=True):
-            _fit(range_, values, 0.25)  # new items may lie outside
         x, y = item_map.stored.T
         self.stored.data = {"x": x, "y": y, "id": self._names, "marker": [COUNTED] * len(self._names)}
 
@@ -299,24 +296,193 @@ class ChainPlot:
     def __init__(self) -> None:
         self.line = ColumnDataSource({"x": [], "y": []})
         self.crossings = ColumnDataSource({"x": [], "y": []})
-        plot = self.figure = _figure("chain", "step", "energy", tools="", visible=False)
-        plot.x_range, plot.y_range = Range1d(0, 1), Range1d(0, 1)
+        plot = self.figure = _figure("chain", "step", "energy", visible=False)
+        plot.x_range.range_padding = 0
         plot.line("x", "y", source=self.line, color=OLD, line_width=1.6)
         plot.scatter("x", "y", source=self.crossings, size=6, color=NEW)
-        self.now = Span(dimension="height", line_color=NEW, line_width=2, location=0, visible=False)
-        plot.add_layout(self.now)
+        self.now = _add_line(plot)
 
     def show(self, walk: Walk) -> None:
         """Show another chain."""
         steps = np.arange(len(walk.energies))
         crossings = np.flatnonzero(walk.basins[1:] != walk.basins[:-1]) + 1
-        self.figure.x_range.end = len(steps) - 1
-        _fit(self.figure.y_range, walk.energies, 0.05)
         self.line.data = {"x": steps, "y": walk.energies}
         self.crossings.data = {"x": crossings, "y": walk.energies[crossings]}
         self.now.update(location=0, visible=True)
         self.figure.visible = True
 
-    def move(self, step: int) -> None:
-        """Mark a step."""
-        self.now.location = step
+
+ALGORITHM, WALK, STEP = "algorithm", "walk", "step"
+TITLE_KNOB = "From recall to generation"
+ABOUT_BETA = "Entropy of attention (brown) and novelty of draws (blue-green); dotted lines are the rules."
+ABOUT_KNOB = "Mean novelty of the galleries that you have seen. Move the slider to add points."
+BEFORE_WALK = "“Walk” starts a chain at noise and shows its energy here."
+
+
+class Plots:
+    """The plots below the gallery.
+
+    on_marks:  called with the marks of the slider when they are computed
+    on_select: called with the new and the stored item that were clicked on the map, -1 for none
+    on_weigh:  called with changes of the weight of the selected stored item
+    """
+
+    def __init__(
+        self,
+        explorer: Explorer,
+        on_marks: Callable[[PageSettings, Sequence[Mark]], None],
+        on_select: Callable[[int, int], None],
+        on_weigh: Callable[[Message], None],
+    ) -> None:
+        self.explorer, self._on_marks, self._on_select = explorer, on_marks, on_select
+        self.beta, self.knob = BetaPlot(), KnobPlot()
+        self.map, self.chain = MapPlot(explorer.names), ChainPlot()
+        plots = self.beta, self.knob, self.map, self.chain
+        self._panes = {plot.figure.name: pn.pane.Bokeh(plot.figure, **WIDE) for plot in plots}
+        self._about_knob = _head(TITLE_KNOB, ABOUT_KNOB)
+        kind = explorer.base.kind
+        styles = [asset("theme.css"), report_style(), kind.display.style, asset("gallery.css"), asset("cards.css")]
+        self.bars = pn.pane.HTML(attention_bars({}, ()), stylesheets=styles, min_height=HEIGHT, **WIDE)
+        self.frame = Gallery(label="State of the chain", stylesheets=styles, visible=False, **WIDE)
+        options = [{"value": name, "label": about} for name, about in ALGORITHMS.items()]
+        player: list[Field] = [
+            {"type": "section", "id": "chain", "label": "", "plain": True},
+            {"type": "select", "id": ALGORITHM, "label": "Algorithm", "options": options, "width": "half"},
+            {"type": "button", "id": WALK, "label": "Walk", "width": "half", "low": True},
+            {"type": "player", "id": STEP, "label": "Step", "steps": N_STEPS, "hint": ""},
+        ]
+        self.player = Form(self._on_message, label="Chain", fields=player, **WIDE)
+        selected: list[Field] = [
+            {"type": "section", "id": "map", "label": "", "plain": True},
+            {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {kind.items}"},
+        ]
+        self.selected = Form(on_weigh, label="Selected", fields=selected, **WIDE)
+        self._walk: tuple[HopfieldGenerator, Walk] | None = None
+        self._drawn: Drawn | None = None
+        self._curve_key: tuple[str, tuple[tuple[int, float], ...]] | None = None
+        self._algorithm = next(iter(ALGORITHMS))
+        self._update_player(0)
+        for which, source in enumerate((self.map.new, self.map.stored)):
+            source.selected.on_change("indices", partial(self._click, which))
+
+    def update(self, drawn: Drawn, slider: Slider | None = None) -> None:
+        """Show other new items, and curves of beta, novelties over another knob, or why there is neither."""
+        self._drawn, temperature = drawn, drawn.description.temperature
+        beta = None if temperature is None else temperature.beta
+        self.bars.object = attention_bars({}, ())
+        pn.state.execute(partial(self._show_map, drawn))
+        about = ABOUT_BETA if beta is not None else ABOUT_KNOB
+        if beta is None and slider is None:
+            about = explain_missing_knob(drawn.settings.generator, self.explorer.adjustable_generators)
+        self._about_knob.object = heading(TITLE_KNOB, about)
+        apply(partial(self.beta.move, beta), self._panes["beta"])
+        apply(partial(self.knob.figure.update, visible=beta is None and slider is not None), self._panes["knob"])
+        if beta is None and slider is not None:
+            value = knob_value(drawn.settings, slider, (), drawn)
+            apply(partial(self.knob.show, slider, drawn, value), self._panes["knob"])
+        key = drawn.settings.generator, drawn.settings.ratios
+        if beta is not None and key != self._curve_key:
+            self._curve_key = key
+            pn.state.execute(partial(self._show_curve, drawn.settings))
+
+    async def _show_map(self, drawn: Drawn) -> None:
+        item_map: ItemMap = await in_thread(lambda: self.explorer.item_map)
+        points = item_map.project(drawn.features)
+
+        def show() -> None:
+            if not len(self.map.stored.data["x"]):
+                self.map.show_stored(item_map)
+            self.map.show_left_out({k for k, ratio in drawn.settings.ratios if ratio == 0})
+            self.map.show_new(points)
+
+        apply(show, self._panes["map"])
+
+    async def _show_curve(self, settings: PageSettings) -> None:
+        hopfield = await in_thread(self.explorer.hopfield, settings)
+        if hopfield is None:
+            return
+        rule_marks = await in_thread(lambda: tuple(marks(hopfield)))
+        self._on_marks(settings, rule_marks)
+        curve: Curve = await in_thread(entropy_and_novelty, hopfield)
+        apply(lambda: self.beta.show(curve, rule_marks), self._panes["beta"])
+
+    def select(self, new: int, stored: int = -1) -> None:
+        """Show which stored items a new item attends to, and where both are on the map; -1 for none."""
+        drawn = self._drawn
+        if drawn is None or new < 0:
+            self.bars.object = attention_bars({}, ())
+        else:
+            stored = int(drawn.nearest[new])
+            pn.state.execute(partial(self._show_attention, drawn, new))
+        apply(partial(self.map.select, new, stored), self._panes["map"])
+
+    async def _show_attention(self, drawn: Drawn, new: int) -> None:
+        hopfield = await in_thread(self.explorer.hopfield, drawn.settings)
+        if hopfield is not None:
+            weights = await in_thread(attention, hopfield, drawn.features[new])
+            self.bars.object = attention_bars(weights, self.explorer.names)
+
+    def _click(self, which: int, name: str, before: Sequence[int], now: Sequence[int]) -> None:
+        if now:
+            self._on_select(now[0] if which == 0 else -1, now[0] if which == 1 else -1)
+
+    def _on_message(self, message: Message) -> None:
+        name, value = message["id"], message.get("value")
+        if name == ALGORITHM and value in ALGORITHMS:
+            self._algorithm = str(value)
+        if name == STEP and self._walk is not None:
+            position = message.get("position")
+            step = min(max(position, 0), N_STEPS) if isinstance(position, int) else 0
+            pn.state.execute(partial(self._show_step, step))
+        elif self._drawn is not None:
+            pn.state.execute(partial(self._begin_walk, self._drawn.settings))
+
+    async def _begin_walk(self, settings: PageSettings) -> None:
+        hopfield = await in_thread(self.explorer.hopfield, settings)
+        if hopfield is None:
+            return
+        chain = await in_thread(walk, hopfield, self._algorithm, settings.seed)
+        self._walk = hopfield, chain
+        self.frame.visible = True
+        apply(lambda: self.chain.show(chain), self._panes["chain"])
+        await self._show_step(0)
+
+    async def _show_step(self, step: int) -> None:
+        if self._walk is None:
+            return
+        hopfield, chain = self._walk
+        html = await in_thread(step_card, self.explorer.base, hopfield, chain, step)
+        self.frame.param.update(html=html, drawn=step)
+        apply(partial(self.chain.now.update, location=step), self._panes["chain"])
+        self._update_player(step)
+
+    def _update_player(self, step: int) -> None:
+        hint = BEFORE_WALK
+        if self._walk is not None:
+            _, walk = self._walk
+            hint = f"step {step}, energy {number(float(walk.energies[step]))}; {walk.crossings} crossings, "
+            hint += f"{share(walk.acceptance)} of the steps accepted"
+        self.player.state = {
+            ALGORITHM: {"value": self._algorithm},
+            WALK: {},
+            STEP: {"position": step, "text": "", "hint": hint, "disabled": self._walk is None},
+        }
+
+    def cards(self) -> list[pn.Row]:
+        """Return the plots with their headings; the last is the chain with its controls and its present state."""
+        items, new = self.explorer.base.kind.items, f"new {self.explorer.base.kind.item}"
+        about_map = f"Rings are stored, triangles are new {items}, and crosses are left out. Click one to select it."
+        about_bars = f"softmax(beta X ξ) of the selected {new}, over stored {items}."
+        about_chain = "A query walks from noise to a memory. Dots are crossings to another memory."
+        left, right = box("explorer-side", self.player, self._panes["chain"]), box("explorer-side", self.frame)
+        cards = [
+            (self._about_knob, self._panes["beta"], self._panes["knob"]),
+            (_head("Map", about_map), self._panes["map"], self.selected),
+            (_head("Attention weights", about_bars), self.bars),
+            (_head("A chain, step by step", about_chain), box("explorer-halves", left, right)),
+        ]
+        return [box("explorer-card", *card) for card in cards]
+
+
+def _head(title: str, note: str) -> pn.pane.HTML:
+    return pn.pane.HTML(heading(title, note), stylesheets=[asset("theme.css"), asset("cards.css")], **WIDE)

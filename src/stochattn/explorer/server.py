@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import webbrowser
@@ -139,11 +138,8 @@ def _refuse_foreign_hosts(application: Application) -> None:
 
 def _require_free(port: int) -> None:
     """Raise InputError if the port cannot be used. Tornado would leave a socket open."""
-    with socket.socket() as probe:
-        if os.name == "posix":  # as in Tornado, so that the port of a server that has just ended can be used again
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(f"port {port} cannot be used ({reason}): choose another, or leave it out.") from None
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"port {port} cannot be used ({reason}): choose another, or leave it out.") from None

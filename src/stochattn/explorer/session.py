@@ -1,112 +1,21 @@
-"""One page: its components, the loop that keeps the gallery up to date, and changes of its settings by a user."""
+"""One page: its components, and the loop that keeps the gallery up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from random import SystemRandom
 
 import panel as pn
 
-from .._backend.checks import check_choice, check_count, check_non_negative, check_positive
 from .._backend.html import Html, join, number, tag, text
-from ..kinds.options import InputError, knob_of
-from .fields import (
-    CONDITION,
-    GENERATOR,
-    KNOB,
-    NEW_SEED,
-    SEED,
-    SELECTED,
-    STORED,
-    TYPED,
-    Field,
-    Mark,
-    Message,
-    N,
-    Page,
-    Slider,
-    condition_fields,
-    condition_state,
-    format_error,
-    selected_state,
-    setting_fields,
-    setting_state,
-)
-from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style, start
-from .plots_view import Plots
-from .state import NOVELTY, Drawn, Explorer, PageSettings, Superseded, with_same_id
+from ..kinds.options import knob_of
+from . import fields
+from .fields import KNOB, SELECTED, STORED, Field, Mark, Message, Page, Slider, format_error
+from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style
+from .plots import Plots
+from .state import NOVELTY, Drawn, Explorer, PageSettings, Superseded
 from .tools import Tools
-
-MAX_NEW_SEED = 10_000
-MAX_RATIO = 64.0  # the largest weight of a stored item; the smallest above 0 is its inverse
-
-
-def change_page(page: Page, explorer: Explorer, slider: Slider | None, message: Message) -> Page:
-    """Return the page after a change of one of its fields."""
-    name = str(message["id"])
-    if name == STORED:
-        return page._replace(settings=_change_weight(page.settings, explorer.base.codec.ids, message))
-    if name != TYPED and not name.startswith(CONDITION):
-        return page._replace(settings=_change_settings(page.settings, explorer, slider, message))
-    if name == TYPED:
-        value = message.get("value")
-        page = page._replace(typed=tuple(map(str, value)) if isinstance(value, list | tuple) else ())
-    else:
-        choice = message.get("choice")
-        control = name.removeprefix(CONDITION)
-        page = page._replace(choices={**page.choices, control: choice if isinstance(choice, dict) else {}})
-    conditions = [
-        condition for control in explorer.controls for condition in control.texts(page.choices.get(control.name, {}))
-    ]
-    return page._replace(settings=replace(page.settings, conditions=(*conditions, *page.typed)))
-
-
-def _change_weight(settings: PageSettings, ids: Sequence[str], message: Message) -> PageSettings:
-    """Leave a stored item out or take it back, or let it count twice or half as often."""
-    action, index = message.get("action"), message.get("index")
-    if action == "reset":
-        return replace(settings, ratios=())
-    if not isinstance(index, int) or not 0 <= index < len(ids):
-        raise InputError(f"there is no stored item with the number {index!r}.")
-    ratio = dict(settings.ratios).get(index, 1.0)
-    ratios = {"toggle": 0.0 if ratio else 1.0, "more": min(2 * (ratio or 0.5), MAX_RATIO), "less": ratio / 2}
-    if ratios["less"] < 1 / MAX_RATIO:
-        ratios["less"] = 0.0
-    if action not in ratios:
-        raise InputError(f"action must be reset, {', '.join(ratios)}; got {action!r}.")
-    return settings.with_ratio(with_same_id(ids, index), ratios[str(action)])
-
-
-def _change_settings(
-    settings: PageSettings, explorer: Explorer, slider: Slider | None, message: Message
-) -> PageSettings:
-    """Return the settings after a change in the form of settings."""
-    name, value = message["id"], message.get("value")
-    if name == GENERATOR:
-        generator = check_choice("generator", value, explorer.generators)
-        return replace(settings, generator=generator, knob=None, novelty=None)
-    if name == KNOB:
-        if "mark" in message:
-            return replace(settings, knob=str(message["mark"]), novelty=None)
-        if slider is None:
-            return settings
-        position = check_non_negative("position", message.get("position"))
-        return replace(settings, knob=slider.value(position), novelty=None)
-    if name == NOVELTY:
-        if value is None:
-            return replace(settings, novelty=None)
-        novelty = check_positive(NOVELTY, value, "0 is exact recall, which no finite beta gives.")
-        return replace(settings, knob=None, novelty=novelty)
-    if name == N:
-        return replace(settings, n=check_count("n", value))
-    if name == SEED:
-        return replace(settings, seed=check_count("seed", value, 0))
-    if name == NEW_SEED:
-        return replace(settings, seed=SystemRandom().randrange(MAX_NEW_SEED))
-    raise InputError(f"there is no control {name!r}.")
-
 
 MAX_NOTES = 4
 SLOW_SECONDS, N_PREPARED = 0.3, 8
@@ -120,27 +29,20 @@ class Session:
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
-        first = explorer.first_settings
+        first, kind = explorer.first_settings, explorer.base.kind
         self.page, self._wanted = Page(first, {}, first.conditions), first
         self.drawn: Drawn | None = None
         self.slider: Slider | None = None
         self.marks: Sequence[Mark] = ()
         self._cause, self._errors, self._working, self._closed = KNOB, dict[str, str](), False, False
-        kind = explorer.base.kind
+        conditions, waiting = fields.condition_fields(explorer, explorer.controls), f"Fitting the stored {kind.items}…"
+        self.conditions = Form(self.on_message, label="Conditions", fields=conditions, **WIDE)
+        self.form = Form(self.on_message, label="Settings", fields=fields.setting_fields(explorer), **WIDE)
         styles = [asset("theme.css"), report_style(), kind.display.style, asset("gallery.css")]
-        self.conditions = Form(
-            self.on_message, label="Conditions", fields=condition_fields(explorer, explorer.controls), **WIDE
-        )
-        self.form = Form(self.on_message, label="Settings", fields=setting_fields(explorer), **WIDE)
-        self.gallery = Gallery(
-            label=f"New {kind.items}",
-            stylesheets=styles,
-            html=tag("p", f"Fitting the stored {kind.items}…", class_="note"),
-            **WIDE,
-        )
-        self.status = pn.pane.HTML(
-            _status(None, kind.items), stylesheets=[asset("theme.css"), asset("status.css")], **WIDE
-        )
+        html = tag("p", waiting, class_="note")
+        self.gallery = Gallery(label=f"New {kind.items}", stylesheets=styles, html=html, **WIDE)
+        styles = [asset("theme.css"), asset("status.css")]
+        self.status = pn.pane.HTML(tag("p", waiting, role="status"), stylesheets=styles, **WIDE)
         self.plots = Plots(explorer, self._on_marks, self._on_map, self._on_weigh)
         self.tools = Tools(explorer)
         self.gallery.param.watch(lambda event: self._on_gallery(event.new), "selected")
@@ -153,7 +55,7 @@ class Session:
         self._cause = str(message["id"])
         self._errors.pop(self._cause, None)
         try:
-            self.page = change_page(self.page, self.explorer, self.slider, message)
+            self.page = fields.change_page(self.page, self.explorer, self.slider, message)
         except CALCULATION_ERRORS as error:
             self._fail(error)
             return
@@ -168,7 +70,7 @@ class Session:
             self._update_form()
         elif not self._working:
             self._working = True
-            start(self._work())
+            pn.state.execute(self._work)
 
     async def _work(self) -> None:
         try:
@@ -177,7 +79,7 @@ class Session:
                 shown = self._wanted
                 self.gallery.busy = not self.explorer.has_items(shown)
                 try:
-                    drawn = await in_thread(lambda settings=shown: self._draw(settings))  # type: ignore[misc]
+                    drawn = await in_thread(self._draw, shown)
                 except Superseded:
                     if self._closed:
                         break
@@ -217,7 +119,7 @@ class Session:
                 self._prepared = f"Preparing {i + 1} of {N_PREPARED + 1} positions"
                 self._update_form()
                 with suppress(Superseded, *CALCULATION_ERRORS):
-                    await in_thread(lambda knob=value: self.explorer.draw(replace(settings, knob=knob), progress))  # type: ignore[misc]
+                    await in_thread(self.explorer.draw, replace(settings, knob=value), progress)
         finally:
             self._preparing, self._prepared = False, ""
             self._update_form()
@@ -231,9 +133,8 @@ class Session:
         if self._is_slow and self.slider is not None and not self._preparing:
             self.slider = self.slider._replace(n_stops=N_PREPARED)
             self._preparing = True
-            start(self._prepare())
-        temperature = drawn.description.temperature
-        self.plots.update(drawn, None if temperature is None else temperature.beta, self.slider)
+            pn.state.execute(self._prepare)
+        self.plots.update(drawn, self.slider)
         self.tools.update(drawn)
 
     def _fail(self, error: Exception) -> None:
@@ -277,7 +178,7 @@ class Session:
         self.gallery.param.update(html=self.drawn.html, drawn=self._n_drawn, selected=-1)
         if stored >= 0:  # it stays selected, so that the same control can undo the change
             self._stored = stored
-            self.plots.select_stored(stored)
+            self.plots.select(-1, stored)
 
     def _update_form(self) -> None:
         apply(self._push_form)
@@ -286,12 +187,12 @@ class Session:
         settings = self.page.settings
         has_novelty = hasattr(self.explorer.base.kind.generators[settings.generator](), NOVELTY)
         adjustable = self.explorer.adjustable_generators
-        state = setting_state(settings, self.slider, self.marks, self.drawn, has_novelty, adjustable)
+        state = fields.setting_state(settings, self.slider, self.marks, self.drawn, has_novelty, adjustable)
         state[KNOB]["hint"] = state[KNOB]["hint"] or self._prepared
         self.form.state = _add_errors(state, self._errors)
-        condition = condition_state(self.page, self.explorer.controls, self._stored)
+        condition = fields.condition_state(self.page, self.explorer.controls, self._stored)
         self.conditions.state = _add_errors(condition, self._errors)
-        selected = selected_state(settings, self.explorer.names, self._stored)
+        selected = fields.selected_state(settings, self.explorer.names, self._stored)
         self.plots.selected.state = {SELECTED: {**selected, "error": self._errors.get(STORED, "")}}
 
     def close(self) -> None:
@@ -302,26 +203,16 @@ class Session:
     def view(self) -> object:
         """Return the layout that a page or a notebook shows."""
         side = box("explorer-controls", self.form, self.conditions)
-        plots = box("explorer-plots", *self.plots.cards())
-        main = box(
-            "explorer-main",
-            self.status,
-            self.gallery,
-            plots,
-            self.plots.chain_card(),
-            self.tools.verdict,
-            self.tools.form,
-        )
-        return box("explorer", box("explorer-grid", side, main))
+        *plots, chain = self.plots.cards()
+        below = box("explorer-plots", *plots), chain, self.tools.verdict, self.tools.form
+        return box("explorer", box("explorer-grid", side, box("explorer-main", self.status, self.gallery, *below)))
 
 
 def _add_errors(state: dict[str, Field], errors: dict[str, str]) -> dict[str, Field]:
     return {name: {**field, "error": errors.get(name, "")} for name, field in state.items()}
 
 
-def _status(drawn: Drawn | None, items: str) -> Html:
-    if drawn is None:
-        return tag("p", f"Fitting the stored {items}…", role="status")
+def _status(drawn: Drawn, items: str) -> Html:
     about = f"{len(drawn.novelty):,} new {items} · mean novelty {number(float(drawn.novelty.mean()), 2)}"
     lines = [tag("strong", about), tag("span", text(drawn.description.summary, 300))]
     status = tag("p", join(lines, " "), role="status", aria_live="polite")

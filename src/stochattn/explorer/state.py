@@ -88,12 +88,10 @@ class Memo(Generic[T]):
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return the result of `compute` for this key; other threads wait while one computes it."""
         with self._lock:
-            future = self._results.get(key)
-            is_new = future is None
-            if future is None:
-                future = self._results[key] = Future()
+            is_new = key not in self._results
+            future = self._results.setdefault(key, Future())
             self._results.move_to_end(key)
-            while len(self._results) > self._size:
+            if len(self._results) > self._size:
                 self._results.popitem(last=False)
         if is_new:
             try:
@@ -162,11 +160,6 @@ def select_only(ids: Sequence[str], selected: Array) -> str:
     # The signs = and : have a meaning on the command line.
     pattern = "|".join(re.escape(ids[k]).replace("=", r"\x3d").replace(":", r"\x3a") for k in indices)
     return f"^(?:{pattern})$" if is_minority else f"^(?!(?:{pattern})$)"
-
-
-def with_same_id(ids: Sequence[str], k: int) -> list[int]:
-    """Return the stored items with the id of item k, because an id selects all of them."""
-    return [i for i, identifier in enumerate(ids) if identifier == ids[k]]
 
 
 def group_by_ratio(ratios: Mapping[int, float]) -> dict[float, list[int]]:
@@ -249,11 +242,6 @@ class Explorer:
                 value = value[knob.place]
         conditions = () if self.origin is None else self.origin.asked.conditions
         return PageSettings(choice.name, value, novelty, conditions=conditions)
-
-    @property
-    def generators(self) -> tuple[str, ...]:
-        """Names of the generators."""
-        return tuple(self.base.kind.generators)
 
     @property
     def adjustable_generators(self) -> tuple[str, ...]:
@@ -406,20 +394,3 @@ def _annotate(synth: Synthesizer, items: Items, batches: Sequence[Batch]) -> tup
 def without_rounding(novelty: Array) -> Array:
     """Return novelties (n,) with those of copies exactly zero."""
     return np.where(novelty > ROUNDING, novelty, 0.0)
-
-
-class Trail:
-    """Mean novelties by value of the knob, of galleries that otherwise differ only in seed and number."""
-
-    def __init__(self) -> None:
-        self._settings: PageSettings | None = None
-        self._points: dict[float, float] = {}
-
-    def add(self, drawn: Drawn, value: float | None) -> Mapping[float, float]:
-        """Add a gallery by the value of its knob, unless it is not known, and return all novelties so far."""
-        settings = replace(drawn.settings, knob=None, novelty=None, n=1, seed=0)
-        if settings != self._settings:
-            self._settings, self._points = settings, {}
-        if value is not None:
-            self._points[value] = float(drawn.novelty.mean())
-        return dict(self._points)

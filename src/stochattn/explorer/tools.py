@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import atexit
 import datetime
-import json
+import multiprocessing
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import panel as pn
 
+from .._backend.console import hide_warnings
 from .._backend.html import Html, number, tag
+from .._backend.parallel import delay_ctrl_c
 from .._backend.state import Plain
 from ..kinds.codec import Range
 from ..kinds.options import option_fields
@@ -32,8 +34,11 @@ from ..kinds.summary import Asked, RunSummary
 from ..synthesizer.synthesizer import Synthesizer
 from ..synthesizer.writing import write_samples
 from .fields import Field, Message, format_error
-from .panel import WIDE, Form, apply, asset, in_thread, report_style, start
+from .panel import WIDE, Form, apply, asset, in_thread, report_style
 from .state import Drawn, Explorer, PageSettings, group_by_ratio, select_only
+
+if TYPE_CHECKING:
+    from ..report.checks import Verdict
 
 MAX_LISTED = 12  # indices that a line of code lists; otherwise it lists those that are left out
 
@@ -47,7 +52,11 @@ def python_lines(explorer: Explorer, settings: PageSettings) -> str:
     lines = ["import stochattn as sa", "", *comments]
     if origin is not None:
         kind = {} if origin.kind is None else {"kind": origin.kind}
-        keywords = {**kind, **origin.reading, **_generator_arguments(explorer, settings, options)}
+        is_default = settings.generator == next(iter(explorer.base.kind.generators))
+        fit = explorer.base.generator_fit
+        is_chosen = fit.choice == fit.requested  # `fit` makes the same trial and chooses it again
+        generator = {} if is_default and is_chosen and not options else {"generator": settings.generator}
+        keywords = {**kind, **origin.reading, **generator, **options}
         lines.append(f"synth = sa.fit({_format_arguments(origin.path, keywords)})")
         lines += _weight_lines(explorer.weigh(settings).weights)
     else:
@@ -65,16 +74,6 @@ def python_lines(explorer: Explorer, settings: PageSettings) -> str:
 
 def _format_arguments(first: str, keywords: Mapping[str, object]) -> str:
     return ", ".join([repr(first), *(f"{name}={literal(value)}" for name, value in keywords.items())])
-
-
-def _generator_arguments(
-    explorer: Explorer, settings: PageSettings, options: Mapping[str, object]
-) -> dict[str, object]:
-    """Return the generator as an argument of `fit`, unless it is the default, and its options."""
-    is_default = settings.generator == next(iter(explorer.base.kind.generators))
-    fit = explorer.base.generator_fit
-    is_chosen = fit.choice == fit.requested  # `fit` makes the same trial and chooses it again
-    return {**({} if is_default and is_chosen and not options else {"generator": settings.generator}), **options}
 
 
 def _weight_lines(weights: np.ndarray) -> list[str]:
@@ -131,10 +130,10 @@ def record_choices(explorer: Explorer, settings: PageSettings) -> Asked | None:
 
 def command(explorer: Explorer, settings: PageSettings, out: str) -> str | None:
     """Return the command that writes the items of these settings to `out`; None without a file to read."""
-    asked = record_choices(explorer, settings)
-    if asked is None or explorer.origin is None:
+    asked, origin = record_choices(explorer, settings), explorer.origin
+    if asked is None or origin is None:
         return None
-    return explorer.origin.command(asked, settings.generator, settings.n, settings.seed, out)
+    return origin.command(asked, settings.generator, settings.n, settings.seed, out)
 
 
 def default_output(explorer: Explorer) -> str:
@@ -153,18 +152,6 @@ def save(explorer: Explorer, settings: PageSettings, out: str) -> RunSummary:
 
 
 N_JUDGED = 300
-PARENT_SECONDS = 0.5
-"""How often a verdict process checks that its parent is alive."""
-
-
-class PageVerdict(NamedTuple):
-    """A verdict: headline, tone (good, fair or bad), advice, its findings with whether they passed, and an AUC."""
-
-    headline: str
-    tone: str
-    advice: str
-    findings: tuple[tuple[str, bool | None], ...]
-    membership_auc: float | None
 
 
 class Cancelled(Exception):
@@ -175,94 +162,71 @@ class VerdictProcess:
     """A verdict on n draws of a synthesizer in another process: pages stay responsive, and `cancel` ends it at once."""
 
     def __init__(self, synth: Synthesizer, seed: int, n: int = N_JUDGED) -> None:
-        self._payload = pickle.dumps((synth, n, seed))
-        self._cancelled = False
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import main; main({os.getpid()})"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the server, which ends this process itself
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        _live.add(self)
+        spawn, self._cancelled = multiprocessing.get_context("spawn"), False
+        self._receiver, sender = spawn.Pipe(duplex=False)
+        self._process = spawn.Process(target=_send_verdict, args=(pickle.dumps((synth, n, seed)), sender))
+        with delay_ctrl_c():  # it is for the server, which ends this process itself
+            self._process.start()
+        sender.close()
+        atexit.register(self.cancel)  # otherwise it would outlive this program
 
-    def result(self) -> PageVerdict:
-        """Wait for the verdict. ValueError if the process fails, `Cancelled` if it was cancelled."""
-        try:
-            out, error = self._process.communicate(self._payload)
-        finally:
-            _live.discard(self)
+    def result(self) -> tuple[Verdict, float]:
+        """Wait for the verdict and an AUC. ValueError if the process fails, `Cancelled` if it was cancelled."""
+        outcome: tuple[Verdict, float] | str = "no message"
+        with suppress(EOFError):  # the process was ended
+            outcome = self._receiver.recv()
+        self._process.join()
+        atexit.unregister(self.cancel)
         if self._cancelled:
             raise Cancelled
-        if self._process.returncode:
-            last = (error.decode("utf-8", "replace").strip().splitlines() or ["no message"])[-1]
-            raise ValueError(f"the verdict failed: {last}")
-        fields = json.loads(out)
-        return PageVerdict(**{**fields, "findings": tuple((str(a), b) for a, b in fields["findings"])})
+        if isinstance(outcome, str):
+            raise ValueError(f"the verdict failed: {outcome}")
+        return outcome
 
     def cancel(self) -> None:
         """End the process and its children."""
         self._cancelled = True
-        _live.discard(self)
-        if self._process.poll() is not None:
-            return
-        if sys.platform == "win32":
+        if self._process.pid is not None and self._process.is_alive():
+            if sys.platform != "win32":
+                with suppress(ProcessLookupError, PermissionError):  # it has no group yet, or has ended
+                    os.killpg(self._process.pid, signal.SIGTERM)
             self._process.terminate()
-        else:
-            with suppress(ProcessLookupError, PermissionError):  # the process has ended already
-                os.killpg(self._process.pid, signal.SIGTERM)
 
 
-_live: set[VerdictProcess] = set()  # processes that are not finished
-
-
-@atexit.register
-def cancel_all() -> None:
-    """End all running verdicts, which would otherwise outlive this program."""
-    for process in tuple(_live):
-        process.cancel()
-
-
-def compute_verdict(synth: Synthesizer, n: int, seed: int) -> PageVerdict:
-    """Return the quick verdict of a report on n draws."""
+def _send_verdict(payload: bytes, sender: Connection) -> None:
+    """Send the quick verdict of a report on n draws and the AUC of membership inference, or why there is none."""
     from ..evaluation import as_evaluated
     from ..report import judge, measure
 
-    synth = as_evaluated(synth)
-    evidence = measure(synth, synth.sample_items(n, seed), seed, progress=False, quick=True)
-    verdict, auc = judge(evidence), evidence.split_half.membership_auc
-    findings = tuple((check.finding, check.passed) for check in verdict.checks if check.finding)
-    return PageVerdict(verdict.headline, str(verdict.tone), verdict.advice, findings, auc if auc == auc else None)
-
-
-def main(parent: int) -> None:
-    """Read a synthesizer from standard input and print its verdict as JSON; end with the process `parent`."""
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    if hasattr(os, "nice"):
+    if sys.platform != "win32":
+        os.setsid()  # so that `cancel` also ends the processes that begin here
         os.nice(5)  # pages have priority
-    synth, n, seed = pickle.loads(sys.stdin.buffer.read())
-    verdict = compute_verdict(synth, n, seed)
-    findings = [[finding, None if passed is None else bool(passed)] for finding, passed in verdict.findings]
-    print(json.dumps({**verdict._asdict(), "findings": findings}))
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        synth, n, seed = pickle.loads(payload)
+        synth = as_evaluated(synth)
+        with hide_warnings():
+            evidence = measure(synth, synth.sample_items(n, seed), seed, progress=False, quick=True)
+        sender.send((judge(evidence), evidence.split_half.membership_auc))
+    except Exception as error:  # the page must show any error
+        sender.send(format_error(error))
 
 
-def _end_with(parent: int) -> None:
+def _end_with_parent() -> None:
     """Wait for the end of the parent, which may be killed without warning, and then end this process group."""
-    if sys.platform == "win32":  # a process keeps the number of its parent there
-        return
-    while os.getppid() == parent:
-        time.sleep(PARENT_SECONDS)
-    os.killpg(0, signal.SIGTERM)
+    parent = multiprocessing.parent_process()
+    if parent is not None and sys.platform != "win32":
+        parent.join()
+        os.killpg(0, signal.SIGTERM)
 
 
-def verdict_html(verdict: PageVerdict) -> Html:
+def verdict_html(verdict: Verdict, membership_auc: float) -> Html:
     """Show a verdict as a box, as in a report."""
     from ..report.page import callout, list_findings
 
-    auc = tag("p", f"AUC of membership inference {number(verdict.membership_auc, 2)}; 0.5 is chance.", class_="note")
-    box = callout(verdict.tone, verdict.headline, verdict.advice, list_findings(verdict.findings), auc)
-    return tag("div", box, role="status")
+    findings = list_findings((check.finding, check.passed) for check in verdict.checks if check.finding)
+    auc = tag("p", f"AUC of membership inference {number(membership_auc, 2)}; 0.5 is chance.", class_="note")
+    return tag("div", callout(verdict.tone, verdict.headline, verdict.advice, findings, auc), role="status")
 
 
 PYTHON, COMMAND, OUT, SAVE, VERDICT = "python", "command", "out", "save", "verdict"
@@ -276,51 +240,57 @@ class Tools:
         self.explorer, self._is_judging, self._is_cancelled = explorer, False, False
         self._drawn: Drawn | None = None
         self._process: VerdictProcess | None = None
-        self._out, self._state = default_output(explorer), dict[str, Field]()
-        self.form = Form(self._on_message, label="Code and verdict", fields=_tool_fields(explorer), spread=True, **WIDE)
+        self._out = default_output(explorer)
+        self._state: dict[str, Field] = {OUT: {"value": self._out}}
+        command_field: list[Field] = [{"type": "code", "id": COMMAND, "label": "Command"}] if explorer.origin else []
+        fields: list[Field] = [
+            {"type": "section", "id": "code-section", "label": "Code"},
+            {"type": "code", "id": PYTHON, "label": "Python"},
+            *command_field,
+            {"type": "section", "id": "save-section", "label": "Save and evaluate"},
+            {"type": "text", "id": OUT, "label": "File, in the format of its extension"},
+            {"type": "button", "id": SAVE, "label": "Save", "hint": ""},
+            {"type": "button", "id": VERDICT, "label": "Evaluate", "hint": ABOUT_VERDICT},
+        ]
+        about = {"label": "Code and verdict", "fields": fields, "state": dict(self._state), "spread": True}
+        self.form = Form(self._on_message, **about, **WIDE)
         styles = [asset("theme.css"), report_style(), asset("cards.css")]
         self.verdict = pn.pane.HTML("", stylesheets=styles, **WIDE)
-        self._state[OUT] = {"value": self._out}
-        self._push()
 
     def update(self, drawn: Drawn) -> None:
         """Show tools for other items; a running verdict goes on, and a finished verdict is marked as outdated."""
         self._drawn = drawn
         if not self._is_judging and self.verdict.object:
             self.verdict.object = tag("p", "The items have changed since the last verdict.", class_="note")
-        start(self._show_code())
+        pn.state.execute(partial(self._show_code, drawn))
 
-    async def _show_code(self) -> None:
-        drawn, out = self._drawn, self._out
-        if drawn is None:
-            return
-        code = await in_thread(lambda: python_lines(self.explorer, drawn.settings))
-        shell = await in_thread(lambda: command(self.explorer, drawn.settings, out))
+    async def _show_code(self, drawn: Drawn) -> None:
+        out = self._out
+        code = await in_thread(python_lines, self.explorer, drawn.settings)
+        shell = await in_thread(command, self.explorer, drawn.settings, out)
         if drawn is self._drawn:
             self._set({PYTHON: {"value": code}, COMMAND: {"value": shell or ""}})
 
     def _on_message(self, message: Message) -> None:
-        name = message["id"]
+        name, drawn = message["id"], self._drawn
         if name == OUT:
             self._out = str(message.get("value") or default_output(self.explorer))
             self._set({SAVE: {"error": "", "hint": ""}})
-            start(self._show_code())
-        elif name == SAVE and self._drawn is not None:
-            start(self._save(self._drawn))
+            if drawn is not None:
+                pn.state.execute(partial(self._show_code, drawn))
+        elif name == SAVE and drawn is not None:
+            pn.state.execute(partial(self._save, drawn))
         elif name == VERDICT and self._is_judging:
             self.close()
-        elif name == VERDICT and self._drawn is not None:
-            self._is_judging, self._is_cancelled = (
-                True,
-                False,
-            )  # before the task runs, so that a double click starts only one
-            start(self._judge(self._drawn))
+        elif name == VERDICT and drawn is not None:
+            self._is_judging, self._is_cancelled = True, False  # at once, so that a double click starts only one
+            pn.state.execute(partial(self._judge, drawn))
 
     async def _save(self, drawn: Drawn) -> None:
         out = self._out
         self._set({SAVE: {"disabled": True, "error": "", "hint": "Saving…"}})
         try:
-            summary = await in_thread(lambda: save(self.explorer, drawn.settings, out))
+            summary = await in_thread(save, self.explorer, drawn.settings, out)
         except Exception as error:  # the page must show any error and go on
             self._set({SAVE: {"error": format_error(error), "hint": ""}})
         else:
@@ -332,7 +302,13 @@ class Tools:
         self._set({VERDICT: {"label": "Cancel"}})
         html = tag("p", "Cancelled.", class_="note")
         try:
-            html = await self._verdict(drawn)
+            synth = await in_thread(self.explorer.synthesizer, drawn.settings)
+            if self._is_cancelled:
+                raise Cancelled
+            self._process = process = await in_thread(VerdictProcess, synth, drawn.settings.seed)
+            if self._is_cancelled:
+                process.cancel()
+            html = verdict_html(*await in_thread(process.result))
         except Cancelled:
             pass
         except Exception as error:  # for example options that cannot be sent to another process
@@ -342,15 +318,6 @@ class Tools:
             self._set({VERDICT: {"label": "Evaluate"}})
             self.verdict.object = html
 
-    async def _verdict(self, drawn: Drawn) -> Html:
-        synth = await in_thread(lambda: self.explorer.synthesizer(drawn.settings))
-        if self._is_cancelled:
-            raise Cancelled
-        self._process = process = await in_thread(lambda: VerdictProcess(synth, drawn.settings.seed))
-        if self._is_cancelled:
-            process.cancel()
-        return verdict_html(await in_thread(process.result))
-
     def close(self) -> None:
         """Cancel a running verdict."""
         self._is_cancelled = True
@@ -358,22 +325,5 @@ class Tools:
             self._process.cancel()
 
     def _set(self, changes: Mapping[str, Mapping[str, Plain]]) -> None:
-        self._state[OUT] = {"value": self._out}
-        self._state.update({name: dict(state) for name, state in changes.items()})
-        apply(self._push)
-
-    def _push(self) -> None:
-        self.form.state = dict(self._state)
-
-
-def _tool_fields(explorer: Explorer) -> list[Field]:
-    command_field: list[Field] = [{"type": "code", "id": COMMAND, "label": "Command"}] if explorer.origin else []
-    return [
-        {"type": "section", "id": "code-section", "label": "Code"},
-        {"type": "code", "id": PYTHON, "label": "Python"},
-        *command_field,
-        {"type": "section", "id": "save-section", "label": "Save and evaluate"},
-        {"type": "text", "id": OUT, "label": "File, in the format of its extension"},
-        {"type": "button", "id": SAVE, "label": "Save", "hint": ""},
-        {"type": "button", "id": VERDICT, "label": "Evaluate", "hint": ABOUT_VERDICT},
-    ]
+        self._state |= {OUT: {"value": self._out}, **{name: dict(state) for name, state in changes.items()}}
+        apply(lambda: self.form.param.update(state=dict(self._state)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,24 +18,13 @@ from ..evaluation.fidelity import Score
 from ..kinds.codec import Items
 from ..kinds.summary import RunSummary
 from ..synthesizer.synthesizer import Synthesizer
+from . import page
 from .checks import Verdict, judge
 from .evidence import Evidence, measure
 from .figures import item_map
-from .page import (
-    count_items,
-    document,
-    fidelity,
-    gallery,
-    held_out_validation,
-    making,
-    novelty,
-    page_header,
-    privacy,
-    require_page,
-    settings,
-)
+from .page import require_page
 
-__all__ = ["Report", "build_report", "judge", "make_report", "measure", "require_page", "write_report"]
+__all__ = ["Report", "judge", "make_report", "measure", "require_page", "write_report"]
 
 
 class Report(NamedTuple):
@@ -48,10 +37,9 @@ class Report(NamedTuple):
     def as_dict(self) -> dict[str, Plain]:
         """The verdict, its checks and the figures behind them, as plain values."""
         evidence, half = self.evidence, self.evidence.split_half
-        fidelities = [split.fidelity for split in half.splits if split.fidelity is not None]
         scores: dict[str, list[Score]] = {}
-        for split_fidelity in fidelities:
-            for name, score in split_fidelity.scores.items():
+        for split in half.splits:
+            for name, score in split.fidelity.scores.items() if split.fidelity is not None else ():
                 scores.setdefault(name, []).append(score)
         return {
             "version": __version__,
@@ -75,11 +63,6 @@ class Report(NamedTuple):
             },
             "measures": {m.name: {"value": m.value, "ideal": m.ideal} for m in evidence.comparison.measures},
         }
-
-
-def build_report(synth: Synthesizer, items: Items, **options: Any) -> str:
-    """Return the page of `make_report`, which takes the same arguments."""
-    return make_report(synth, items, **options).page
 
 
 def make_report(
@@ -111,28 +94,28 @@ def make_report(
     n = len(items)
     if n == 0:
         raise ValueError("items must hold at least one new item; got none. Draw some.")
-    rows = settings(synth, n, seed, source, samples, summary)
+    rows = page.settings(synth, n, seed, source, samples, summary)
     synth = as_evaluated(synth)
     method_known = samples is None or summary is not None
     evidence = measure(synth, items, seed, method_known=method_known, quick=quick, n_jobs=n_jobs, labels=labels)
     verdict = judge(evidence)
     sections = (
-        ("gallery", "Gallery", gallery(synth, items)),
-        ("fidelity", "Fidelity", fidelity(evidence)),
+        ("gallery", "Gallery", page.gallery(synth, items)),
+        ("fidelity", "Fidelity", page.fidelity(evidence)),
         ("map", "Map", item_map(evidence)),
-        ("novelty", "Novelty and diversity", novelty(evidence, summary)),
-        ("held-out", "Held-out validation", held_out_validation(synth, evidence.split_half)),
-        ("privacy", "Privacy", privacy(evidence, verdict.checks.membership.passed is False)),
-        ("making", "How it was made", making(evidence, rows, command, reword)),
+        ("novelty", "Novelty and diversity", page.novelty(evidence, summary)),
+        ("held-out", "Held-out validation", page.held_out_validation(synth, evidence.split_half)),
+        ("privacy", "Privacy", page.privacy(evidence, verdict.checks.membership.passed is False)),
+        ("making", "How it was made", page.making(evidence, rows, command, reword)),
     )
-    page = document(
-        f"{count_items(synth.kind, n, 'new')}: {verdict.headline}",
+    html = page.document(
+        f"{page.count_items(synth.kind, n, 'new')}: {verdict.headline}",
         synth.kind,
-        page_header(evidence, verdict, rows, [(anchor, title) for anchor, title, _ in sections]),
+        page.page_header(evidence, verdict, rows, [(anchor, title) for anchor, title, _ in sections]),
         tag("main", *(section(*arguments) for arguments in sections)),
         tag("footer", f"Made by stochattn {__version__}. This page is one file and loads nothing else."),
     )
-    return Report(page, evidence, verdict)
+    return Report(html, evidence, verdict)
 
 
 def write_report(
@@ -148,5 +131,6 @@ def write_report(
     """Draw n new items, write the report on them, and return its path."""
     require_page(f"path {str(path)!r}", path, replace=replace)
     items = as_evaluated(synth).sample_items(n, seed, n_jobs)
-    write_atomically(path, build_report(synth, items, source=None, seed=seed, quick=quick, n_jobs=n_jobs))
+    report = make_report(synth, items, source=None, seed=seed, quick=quick, n_jobs=n_jobs)
+    write_atomically(path, report.page)
     return path

@@ -27,7 +27,6 @@ from ..evaluation.fidelity import (
     TWO_SAMPLE,
     WITHIN,
     Fidelity,
-    Judgment,
     find_lost_relations,
     judge_score,
 )
@@ -218,7 +217,8 @@ def _check_distribution(evidence: Evidence) -> dict[str, Check]:
     kind, key, items = evidence.synth.kind, evidence.synth.kind.measures.key, evidence.synth.kind.items
     ratio = evidence.diversity / evidence.stored_diversity if evidence.stored_diversity > 0 else math.nan
     limit = f"{share(ratio)} of that of the stored {items} (at least {share(MIN_RELATIVE_DIVERSITY)})"
-    subject, (new, resampled) = f"The distribution of each {kind.part}", evidence.part_distances
+    subject = f"The distribution of each {kind.part}"
+    new, resampled = evidence.comparison.distance, evidence.resampled.distance
     max_distance = resampled + MAX_EXTRA_PART_DISTANCE
     parts = (
         f"{subject} differs by {number(new, 2)} on average, on a scale from 0 to 1; for stored {items} "
@@ -339,11 +339,17 @@ def _check_fidelity(evidence: Evidence) -> dict[str, Check]:
         TAILS: f"The tails of each feature differ from those of {held_out} by a factor of {{}}, and for {fitted} "
         "by {} (ideally 1; at most {}, within one standard error).",
     }
-    formats = {WITHIN: _format_decimal, TAILS: _format_factor}
+    formats: dict[str, Callable[[float], str]] = {
+        WITHIN: lambda difference: number(difference, 2),
+        TAILS: lambda log_ratio: number(math.exp(log_ratio), 2),
+    }
     checks = {}
     for name, finding in findings.items():
         judgment = judge_score(fidelities, name, MAX_DISTINGUISHED if name == TWO_SAMPLE else 0.5)
-        checks[name] = _check_judgment(judgment, finding, formats.get(name, share))
+        checks[name] = Check(None, "")
+        if judgment is not None:
+            values = map(formats.get(name, share), (judgment.new, judgment.stored, judgment.limit))
+            checks[name] = Check(judgment.excess <= 0, finding.format(*values))
     unknown = f"Whether new {items} can be distinguished from {held_out} is not known: there is no held-out validation."
     return {
         "marginals": _check_marginals(evidence, fidelities),
@@ -354,14 +360,6 @@ def _check_fidelity(evidence: Evidence) -> dict[str, Check]:
         "agreement": checks[AGREEMENT],
         "within": checks[WITHIN],
     }
-
-
-def _format_decimal(value: float) -> str:
-    return number(value, 2)
-
-
-def _format_factor(log_ratio: float) -> str:
-    return number(math.exp(log_ratio), 2)
 
 
 def _list_fidelities(evidence: Evidence) -> list[Fidelity]:
@@ -381,14 +379,6 @@ def _check_relations(evidence: Evidence, fidelities: Sequence[Fidelity]) -> Chec
         f"these lost half of that or more among new {items}{which} (at most {share(MAX_LOST_RELATIONS)})."
     )
     return Check(len(lost) <= MAX_LOST_RELATIONS * len(predicted), finding)
-
-
-def _check_judgment(judgment: Judgment | None, finding: str, format_value: Callable[[float], str]) -> Check:
-    """Check a score; the finding is a template for the scores of new and of stored items and for the limit."""
-    if judgment is None:
-        return Check(None, "")
-    values = map(format_value, (judgment.new, judgment.stored, judgment.limit))
-    return Check(judgment.excess <= 0, finding.format(*values))
 
 
 def is_distinguishable(evidence: Evidence) -> bool:
@@ -420,14 +410,6 @@ class Tone(StrEnum):
     GOOD, FAIR, BAD = "good", "fair", "bad"
 
 
-class Finding(NamedTuple):
-    """A headline, how good it is, and what to do."""
-
-    headline: str
-    tone: Tone
-    advice: str
-
-
 class Verdict(NamedTuple):
     """The headline, how good it is, what to do, and the checks behind it."""
 
@@ -449,7 +431,8 @@ def judge(evidence: Evidence) -> Verdict:
     few_differ = "single_parts" in failed and len(different) <= len(evidence.separate_parts) / 2
     if not few_differ and ("far" in failed or ({"parts", "whole"} <= failed and is_distinguishable(evidence))):
         failed.add("noise")
-    if few_differ or evidence.varies:  # angles between items that lie far from the stored ones may be small
+    new_variance, stored_variance = (rows.var(axis=0).sum() for rows in (evidence.rows, evidence.synth.stored_rows))
+    if few_differ or new_variance >= stored_variance:  # angles between items far from the stored ones may be small
         failed.discard("diversity")
     numbers = tuple(f"{part.name}: " for part in different if part.values is not None and not part.values().are_names)
     is_explained = all(mode.name.startswith(numbers) for mode in evidence.rare_categories)
@@ -466,13 +449,18 @@ def judge(evidence: Evidence) -> Verdict:
         failed |= {"parts", "swapped"} if evidence.swapped_parts(MAX_EXTRA_PART_DISTANCE) else {"parts"}
     if {"training", "agreement", "within"} & failed:
         failed.add("classes")
-    unjudged = _list_unjudged(checks)
+    needed = {
+        "distribution": (checks.diversity, checks.parts, checks.whole),
+        "likeness to held-out items": (checks.two_sample,),
+        "privacy": (checks.membership, checks.near_copies, checks.train_proximity),
+    }
+    unjudged = [name for name, group in needed.items() if any(check.passed is None for check in group)]
     if unjudged:
         failed.add("unjudged")
     advice = f"They differ from the stored {items} and follow the same distribution."
-    faithful = Finding("New and faithful", Tone.GOOD, advice)
-    findings = (finding for name, finding in _list_findings(evidence, unjudged) if name in failed)
-    headline, tone, advice = next(findings, faithful)
+    faithful = Verdict("New and faithful", Tone.GOOD, advice, checks)
+    verdicts = (verdict for name, verdict in _list_verdicts(evidence, checks, unjudged) if name in failed)
+    headline, tone, advice, _ = next(verdicts, faithful)
     if evidence.n < MIN_ITEMS:
         headline += f", as far as {f'{evidence.n} {items}' if evidence.n > 1 else 'one'} can show"
     if membership:
@@ -482,7 +470,7 @@ def judge(evidence: Evidence) -> Verdict:
     return Verdict(headline, tone, advice, checks)
 
 
-def _list_findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Finding]]:
+def _list_verdicts(evidence: Evidence, checks: Checks, unjudged: Sequence[str]) -> Iterator[tuple[str, Verdict]]:
     """List what each failed check means, the worst first."""
     kind, item, items = evidence.synth.kind, evidence.synth.kind.item, evidence.synth.kind.items
     if evidence.synth.describe().temperature is not None:
@@ -491,8 +479,7 @@ def _list_findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Fin
         away, back = (f"With the generator “{HOPFIELD}”, {effect}" for effect in (MOVE_AWAY, MOVE_BACK))
     else:
         away = back = ""
-    bad, fair = partial(Finding, tone=Tone.BAD), partial(Finding, tone=Tone.FAIR)
-    unlike = f"New {items} of a class are not like the stored {items} of that class. Generate one class at a time."
+    bad, fair = (partial(Verdict, tone=tone, checks=checks) for tone in (Tone.BAD, Tone.FAIR))
     same = f"Each equals a stored {item} in every value. Pass the file of new {items}."
     yield "stored", bad(f"These are stored {items}", advice=same)
     yield "copied", bad("Close to copies", advice=away)
@@ -501,24 +488,19 @@ def _list_findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Fin
     yield "identifiers", bad(f"New, but with identifiers of stored {items}", advice=anew)
     pairs = evidence.swapped_parts(MAX_EXTRA_PART_DISTANCE)[:MAX_NAMES]
     pair_names = ", ".join(f"{first} and {second}" for first, second in pairs)
-    yield (
-        "swapped",
-        bad(f"New, but {kind.part}s seem to be swapped", advice=f"Each has the values of the other: {pair_names}."),
-    )
+    swapped = f"Each has the values of the other: {pair_names}."
+    yield "swapped", bad(f"New, but {kind.part}s seem to be swapped", advice=swapped)
     plural, modes = evidence.rare
-    rare = describe_modes(modes)
-    yield "missing", bad(f"New, but some {plural} are missing", advice=f"Fewer than half of their share: {rare}.")
+    few = f"Fewer than half of their share: {describe_modes(modes)}."
+    yield "missing", bad(f"New, but some {plural} are missing", advice=few)
     yield "diversity", bad("Too similar to each other", advice=f"They vary less than the stored {items} do.")
     yield "noise", bad("Mostly noise", advice=back)
-    yield (
-        "coverage",
-        bad(f"New, but some {evidence.mode_name} are missing", advice=f"Fewer than half of their share: {rare}."),
-    )
+    yield "coverage", bad(f"New, but some {evidence.mode_name} are missing", advice=few)
     names = [part.name for part in evidence.different_parts(MAX_EXTRA_PART_DISTANCE)]
     listing = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
-    general = "Their values do not follow the stored ones."
-    specific = f"Not distributed as among stored {items}: {listing}."
-    yield "parts", bad("New, but distributed differently", advice=specific if names else general)
+    different = f"Not distributed as among stored {items}: {listing}."
+    different = different if names else "Their values do not follow the stored ones."
+    yield "parts", bad("New, but distributed differently", advice=different)
     yield "whole", bad(f"New, but {kind.measures.key.failure}", advice=back)
     if kind.measures.recall is not None:
         advice = kind.measures.recall.advice or away
@@ -526,6 +508,7 @@ def _list_findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Fin
     if kind.measures.kept is not None:
         lost = f"Some of them lack what nearly all stored {items} have in common."
         yield "kept", bad(f"New, but {kind.measures.kept.failure}", advice=lost)
+    unlike = f"New {items} of a class are not like the stored {items} of that class. Generate one class at a time."
     yield "classes", bad("New, but their classes are wrong", advice=unlike)
     lost = f"Do not use them to study how {kind.part}s are related."
     yield "relations", bad(f"New, but relations between {kind.part}s are lost", advice=lost)
@@ -542,14 +525,4 @@ def _list_findings(evidence: Evidence, unjudged: str) -> Iterator[tuple[str, Fin
     yield "repeats", fair(f"New, but some {items} are repeated", advice=again)
     yield "copies", fair("New and faithful, with some copies", advice=f"Drop those that equal a stored {item}.")
     new = "New" if evidence.n < MIN_ITEMS else "New, but not all could be judged"
-    yield "unjudged", fair(new, advice=f"Not judged: {unjudged}.")
-
-
-def _list_unjudged(checks: Checks) -> str:
-    """List what a good verdict needs and could not be judged; empty if everything was."""
-    groups = {
-        "distribution": (checks.diversity, checks.parts, checks.whole),
-        "likeness to held-out items": (checks.two_sample,),
-        "privacy": (checks.membership, checks.near_copies, checks.train_proximity),
-    }
-    return ", ".join(name for name, group in groups.items() if any(check.passed is None for check in group))
+    yield "unjudged", fair(new, advice=f"Not judged: {', '.join(unjudged)}.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -128,11 +128,6 @@ class Evidence:
         return float(np.median(self.to_stored.distance)) / between if between > 0 else math.nan
 
     @property
-    def part_distances(self) -> tuple[float, float]:
-        """Mean distance of the parts from the stored parts: of new items, and of stored items drawn again."""
-        return self.comparison.distance, self.resampled.distance
-
-    @property
     def separate_parts(self) -> tuple[Part, ...]:
         """The parts that are checked one by one and have a distance."""
         return tuple(part for part in self.comparison.parts if part.checked_separately and part.distance >= 0)
@@ -154,11 +149,6 @@ class Evidence:
 
         pairs = itertools.combinations(values, 2)
         return tuple((a, b) for a, b in pairs if matches(values[a], values[b]) and matches(values[b], values[a]))
-
-    @property
-    def varies(self) -> bool:
-        """Whether the variance of new rows is at least that of stored rows."""
-        return bool(self.rows.var(axis=0).sum() >= self.synth.stored_rows.var(axis=0).sum())
 
     @property
     def diversity_of_present(self) -> float:
@@ -208,10 +198,15 @@ def measure(
     """
     kind, codec, n, stored_rows = synth.kind, synth.codec, len(items), synth.stored_rows
     n_steps = 2 + count_splits(synth, quick=quick)
-    with Progress(n_steps, "report", progress) as bar, _reproducible():
+    with (
+        Progress(n_steps, "report", progress) as bar,
+        limit_to_one_thread(LIBRARY),  # the same bits on any machine
+        hide_warnings(),
+        np.errstate(all="ignore"),  # three items have no correlations: a dash says so
+    ):
         measured, rows = _select_measured(synth, items)
         vectors = kind.measures.stored_vectors(codec, synth.kept)
-        among_stored = closeness_among_stored(vectors, stored_rows, MAX_STORED)
+        among_stored = measure_stored_closeness(vectors, stored_rows, MAX_STORED)
         distances = nearest_distances(kind.measures.comparable(codec, measured), vectors)
         nearest, _ = kind.measures.annotate(codec, measured, n)
         same = kind.measures.same(codec, measured, codec.take(codec.stored, nearest)).reshape(len(rows), -1)
@@ -220,7 +215,7 @@ def measure(
         bar.update(2)
         steps, classes = itertools.count(3), _find_classes(synth, measured, nearest)
         if labels is not None and classes is not None:
-            classes = Classes(classes.stored, np.asarray(labels)[spaced_indices(n, len(rows))])
+            classes = classes._replace(new=np.asarray(labels)[spaced_indices(n, len(rows))])
         says_classes = classes is not None and (kind.measures.items_have_labels or labels is not None)
         split_half = split_half_validation(
             synth,
@@ -232,6 +227,13 @@ def measure(
             samples=None if method_known else items,
             sample_labels=labels,
         )
+        predicted_novelty, relabeling = math.nan, None
+        with suppress(ValueError):  # a stored row without a direction has no cosine
+            predicted_novelty = synth.predicted_novelty()
+        if not method_known:
+            known_classes = (classes.stored, classes.new) if classes is not None and says_classes else None
+            stored = codec.take(codec.stored, synth.kept)
+            relabeling = Relabeling(kind, codec, stored, items, seed, classes=known_classes)
         return Evidence(
             synth=synth,
             method_known=method_known,
@@ -245,7 +247,7 @@ def measure(
             stored_duplicates=float((among_stored.distance <= 1e-9).mean()) if len(among_stored.distance) else 0.0,
             diversity=diversity(rows),
             stored_diversity=diversity(stored_rows),
-            predicted_novelty=_predicted_novelty(synth),
+            predicted_novelty=predicted_novelty,
             comparison=comparison,
             resampled=resampled,
             loss=round_trip_loss(synth),
@@ -259,20 +261,8 @@ def measure(
             says_classes=says_classes,
             repeats=_count_repeats(codec, synth.kept, measured, seed),
             repeated_identifiers=kind.measures.repeated_identifiers(codec, items),
-            relabeling=None
-            if method_known
-            else Relabeling(
-                *(kind, codec, codec.take(codec.stored, synth.kept), items, seed),
-                classes=(classes.stored, classes.new) if classes is not None and says_classes else None,
-            ),
+            relabeling=relabeling,
         )
-
-
-@contextmanager
-def _reproducible() -> Iterator[None]:
-    """Compute the same bits on any machine, without warnings. Three items have no correlations: a dash says so."""
-    with limit_to_one_thread(LIBRARY), hide_warnings(), np.errstate(all="ignore"):
-        yield
 
 
 def _select_measured(synth: Synthesizer, items: Items) -> tuple[Items, Array]:
@@ -299,13 +289,12 @@ def _count_repeats(codec: Codec, kept: Array, items: Items, seed: int) -> Repeat
 
 def _find_classes(synth: Synthesizer, items: Items, nearest: Array) -> Classes | None:
     """Return classes of stored items with positive weight and of new items, by default those of `nearest` (n,)."""
-    kind, codec = synth.kind, synth.codec
+    codec, measures = synth.codec, synth.kind.measures
     if codec.labels is None:
         return None
     of_stored = np.array(codec.labels)
-    new = of_stored[nearest]
-    if kind.measures.items_have_labels:
-        new = kind.measures.labels_of(codec, items, np.empty(0, dtype=np.intp))
+    no_sources = np.empty(0, dtype=np.intp)
+    new = measures.labels_of(codec, items, no_sources) if measures.items_have_labels else of_stored[nearest]
     return Classes(of_stored[synth.kept], np.asarray(new))
 
 
@@ -318,13 +307,7 @@ def _compare(synth: Synthesizer, items: Items, n_values: int, seed: int) -> tupl
     return len(compared), compare(codec, compared), compare(codec, codec.take(codec.stored, drawn))
 
 
-def _predicted_novelty(synth: Synthesizer) -> float:
-    with suppress(ValueError):  # a stored row without a direction has no cosine
-        return synth.predicted_novelty()
-    return math.nan
-
-
-def closeness_among_stored(stored: Array, stored_rows: Array, max_items: int) -> Closeness:
+def measure_stored_closeness(stored: Array, stored_rows: Array, max_items: int) -> Closeness:
     """Compare stored vectors (m, p) and rows (K, d) with all others; at most `max_items`, evenly spaced."""
     if len(stored_rows) < 2:
         return Closeness(np.empty(0), np.empty(0))

@@ -131,7 +131,9 @@ def item_map(evidence: Evidence) -> Html:
     colors, legend = None, Html("")
     classes = evidence.classes
     if classes is not None and len(set(classes.stored.tolist())) > 1:
-        by_class = _assign_colors(classes.stored)
+        # The most frequent classes have colors, if there are more classes than colors.
+        frequent = Counter(sorted(classes.stored.tolist())).most_common(len(PALETTE))
+        by_class = dict(zip(sorted(label for label, _ in frequent), PALETTE, strict=False))
         shown = classes.stored[chosen], classes.new[drawn]
         of_stored, of_new = ([by_class.get(label, OTHERS) for label in labels.tolist()] for labels in shown)
         colors = of_stored, of_new
@@ -139,12 +141,6 @@ def item_map(evidence: Evidence) -> Html:
     plot = plane(*_project(stored[chosen], new[drawn]), colors)
     about = join([about, legend])
     return figure(plot, f"Scatter plot of stored and new {items} in two principal components", about, "map")
-
-
-def _assign_colors(classes: Array) -> dict[str, str]:
-    """Assign a color to each class (K,), or to the most frequent ones if there are more classes than colors."""
-    frequent = Counter(sorted(classes.tolist())).most_common(len(PALETTE))
-    return dict(zip(sorted(label for label, _ in frequent), PALETTE, strict=False))
 
 
 def _list_keys(by_class: dict[str, str], classes: Classes, kind: AnyKind) -> Iterator[str]:
@@ -236,16 +232,12 @@ def _histogram(values: Values) -> list[Html]:
     n_bins = min(max(math.ceil(2 * min(len(values.stored), len(values.new)) ** (1 / 3)), MIN_BINS), MAX_BINS)
     edges = np.arange(low - 0.5, high + 1) if are_integers else np.linspace(low, high + (low == high), n_bins + 1)
     shares = [np.histogram(x.clip(low, high), edges)[0] / len(x) for x in (values.new, values.stored)]
-    new, stored = (_outline(heights / np.max(shares)) for heights in shares)
-    lines = f'<path class="new" d="{new}"/><path class="old" d="{stored}"/>'
+    ends, lines = np.linspace(0, WIDTH, len(edges)), ""
+    for css_class, heights in zip(("new", "old"), shares, strict=True):
+        tops = 2 + (HEIGHT - 3) * (1 - heights / np.max(shares))
+        bars = " ".join(f"V{y:.1f}H{x:.1f}" for x, y in zip(ends[1:], tops, strict=True))
+        lines += f'<path class="{css_class}" d="M0 {HEIGHT - 1}{bars}V{HEIGHT - 1}"/>'
     plot = Html(f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">{lines}</svg>')
     signs = "≤ " if low > smallest else "", "≥ " if high < largest else ""
-    ends = (sign + values.as_text(float(end)) for sign, end in zip(signs, (low, high), strict=True))
-    return [plot, tag("div", *(tag("span", end) for end in ends), class_="range")]
-
-
-def _outline(heights: Array) -> str:
-    """Return the outline of bars with heights (m,) from 0 to 1 as the path of an SVG."""
-    ends, tops = np.linspace(0, WIDTH, len(heights) + 1), 2 + (HEIGHT - 3) * (1 - heights)
-    bars = " ".join(f"V{y:.1f}H{x:.1f}" for x, y in zip(ends[1:], tops, strict=True))
-    return f"M0 {HEIGHT - 1}{bars}V{HEIGHT - 1}"
+    labels = (sign + values.as_text(float(end)) for sign, end in zip(signs, (low, high), strict=True))
+    return [plot, tag("div", *(tag("span", label) for label in labels), class_="range")]

@@ -98,7 +98,7 @@ def list_findings(findings: Iterable[tuple[str, bool | None]]) -> Html:
 def settings(
     synth: Synthesizer, n: int, seed: int, source: str | None, samples: str | None, summary: RunSummary | None
 ) -> Pairs:
-    """Name and describe what was stored, what was made and how; the arguments are those of `build_report`."""
+    """Name and describe what was stored, what was made and how; the arguments are those of `make_report`."""
     K, n_used, description = synth.codec.K, len(synth.kept), synth.describe()
     rows: dict[str, str] = {
         "Stored": text(count_items(synth.kind, K) + (f", {n_used:,} of them used" if n_used < K else "")),

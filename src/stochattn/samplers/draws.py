@@ -139,7 +139,7 @@ class Draws:
 
         Draws that were saved there earlier are replaced, and any other file only with `replace=True`.
         """
-        place = check_path("path", path)
+        place = check_path(path)
 
         def check() -> None:
             require_replaceable(
@@ -157,7 +157,7 @@ class Draws:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Draws:
         """Read what `save` wrote; arrays come back as numpy."""
-        place = check_path("path", path)
+        place = check_path(path)
         try:
             value = load_state(place)
             if not isinstance(value, dict) or value.pop("format") != FORMAT:

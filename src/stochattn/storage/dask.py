@@ -23,9 +23,9 @@ from weakref import WeakSet
 
 import numpy as np
 
+from .._backend.array_files import missing_chunks
 from .._backend.arrays import Array, NumpyArray
 from .._backend.checks import InputError, first_line
-from .._backend.zarr_files import missing_chunks
 from .._version import __version__
 from .blockwise import Result, Shards, slices
 from .mapped import MappedRows

@@ -22,10 +22,10 @@ from uuid import uuid4
 
 import numpy as np
 
+from .._backend.array_files import METADATA, UNFINISHED, ZarrRows, create_zarr
 from .._backend.arrays import Array
 from .._backend.console import Progress
 from .._backend.products import limit_to_one_thread
-from .._backend.zarr_files import METADATA, UNFINISHED, ZarrRows, create_zarr
 from ..core.neighbors import nearest_distances
 from ..kinds.codec import Batch, Codec, Format, Settings, Writer
 from ..kinds.comparison import distances_among, near_limit

@@ -409,7 +409,7 @@ class Synthesizer:
         """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
         from ..report import write_report
 
-        path, n, jobs = Path(check_path("path", path)), check_count("n", n), check_jobs(n_jobs)
+        path, n, jobs = Path(check_path(path)), check_count("n", n), check_jobs(n_jobs)
         return Path(write_report(self, path, n, seed_of(rng), quick=quick, replace=replace, n_jobs=jobs))
 
     def write(
@@ -424,13 +424,13 @@ class Synthesizer:
         scheduler: str | None = None,
     ) -> RunSummary:
         """Write n new items to a file, or as a folder of parts by the workers of a Dask scheduler; the summary."""
-        check_path("path", path)
+        check_path(path)
         n, seed, jobs = check_count("n", n), seed_of(rng), check_jobs(n_jobs)
         return write_samples(self, n, seed, os.fspath(path), format, replace=replace, n_jobs=jobs, scheduler=scheduler)
 
     def save(self, path: FilePath, *, replace: bool = False) -> None:
         """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
-        path = check_path("path", path)
+        path = check_path(path)
 
         def check() -> None:
             require_file(f"path {os.fspath(path)!r}", path, lambda old: FILE_NAME in read_format(old), replace)
@@ -539,7 +539,7 @@ def load(path: FilePath) -> Synthesizer:
     Synthesizer(3 sequences, generator='latent')
     """
     how = "Synthesizer.save", __version__, "Fit the data and save it again."
-    state: dict[str, Any] = load_format(check_path("path", path), FORMAT, *how)
+    state: dict[str, Any] = load_format(check_path(path), FORMAT, *how)
     kind = kind_of(state["kind"])
     choice = GeneratorChoice(state["generator"], kind.generators[state["generator"]](**state["options"]))
     codec, trial = kind.codec_from_state(state["codec"]), None

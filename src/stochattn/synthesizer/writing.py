@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from .._backend.array_files import zarr_module
 from .._backend.arrays import free_memory, gigabytes
 from .._backend.console import Progress
 from .._backend.files import atomic_folder, is_summary, recover, require_file, require_place, write_together
-from .._backend.zarr_files import zarr_module
 from .._version import __version__
 from ..kinds.codec import Batch, Format, Settings
 from ..kinds.delimited import SPREADSHEETS

@@ -37,7 +37,7 @@ controls.slider = (field, send) => {
   const marks = make("div", { class: "marks" });
   const sendSoon = perFrame((position) => send({ position }));
   input.addEventListener("input", () => sendSoon(Number(input.value)));
-  const ends = make("div", { class: "ends" }, make("span", {}, field.left), make("span", {}, field.right));
+  const ends = make("div", { class: "ends" }, make("span", {}, "recall"), make("span", {}, "generation"));
   let known = "";
   return {
     parts: [make("div", { class: "head" }, make("label", { for: field.id }, field.label), shown), ends, input, marks],

@@ -17,10 +17,9 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
-from ..._backend.array_files import ArrayFileError, read_npy
+from ..._backend.array_files import ArrayFileError, read_npy, read_zarr, zarr_header
 from ..._backend.arrays import Array
 from ..._backend.checks import first_line
-from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import lazy_pandas as pd
 from ..options import InputError
 from . import EXTENSIONS, PARQUET, SPREADSHEETS, TABS

@@ -111,8 +111,7 @@ class ImageDescription(KindDescription):
     )
 
     def recognizes(self, path: Path) -> bool:
-        from ..._backend.array_files import npy_header
-        from ..._backend.zarr_files import zarr_header
+        from ..._backend.array_files import npy_header, zarr_header
 
         extension, chunks = path.suffix.lower(), zarr_header(path)
         if chunks is not None:

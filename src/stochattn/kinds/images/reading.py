@@ -15,10 +15,18 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from ..._backend.array_files import ArrayFileError, ArrayHeader, named_strings, npz_headers, read_npy, read_npz
+from ..._backend.array_files import (
+    ArrayFileError,
+    ArrayHeader,
+    named_strings,
+    npz_headers,
+    read_npy,
+    read_npz,
+    read_zarr,
+    zarr_header,
+)
 from ..._backend.arrays import Array, ArrayLike
 from ..._backend.checks import first_line
-from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError
 from ..options import describe_extension, with_count
 from ..summary import SUMMARY

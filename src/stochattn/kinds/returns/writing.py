@@ -12,12 +12,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..._backend.array_files import ArrayFileError, read_npy
+from ..._backend.array_files import ArrayFileError, read_npy, read_zarr, zarr_header
 from ..._backend.arrays import Array, ArrayLike
 from ..._backend.checks import first_line
 from ..._backend.files import write_npy_header
 from ..._backend.html import Html, join, name, tag
-from ..._backend.zarr_files import read_zarr, zarr_header
 from ...core.neighbors import spaced_indices
 from .. import Batch, Comparison, InputError, Measure, Part, Values
 from .. import lazy_pandas as pd

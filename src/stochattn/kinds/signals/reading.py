@@ -9,9 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ..._backend.array_files import ArrayFileError, ArrayHeader, named_strings, npz_headers, read_npy, read_npz
+from ..._backend.array_files import (
+    ArrayFileError,
+    ArrayHeader,
+    named_strings,
+    npz_headers,
+    read_npy,
+    read_npz,
+    read_zarr,
+    zarr_header,
+)
 from ..._backend.arrays import Array, ArrayLike, to_numpy
-from ..._backend.zarr_files import read_zarr, zarr_header
 from .. import InputError
 from ..delimited import EXTENSIONS as DELIMITED
 from ..options import describe_extension

@@ -180,8 +180,7 @@ class TableDescription(KindDescription):
 
     def recognizes(self, path: Path) -> bool:
         """A file with the extension of a table, or a matrix in .npy or Zarr; a vector, to say what it must become."""
-        from ..._backend.array_files import npy_header
-        from ..._backend.zarr_files import zarr_header
+        from ..._backend.array_files import npy_header, zarr_header
 
         if (header := npy_header(path) if path.suffix.lower() == ".npy" else zarr_header(path)) is not None:
             return header.ndim in (1, 2)

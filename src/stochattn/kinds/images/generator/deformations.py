@@ -31,7 +31,7 @@ import numpy as np
 from ...._backend.arrays import Array, ArrayLike, NumpyArray, concatenate, full, like, namespace, on_cuda, to_numpy
 from ...._backend.checks import check_count
 from ...._backend.console import Progress
-from ...._backend.parallel import map_in_threads
+from ...._backend.parallel import in_threads
 from ...._backend.random import Purpose, SeedLike, generator, generators, seed_of
 from ....core.memory import MemoryBank
 from ....core.neighbors import nearest_distances
@@ -206,7 +206,7 @@ class Deformations:
         with Progress(len(self.typical_sources), "finding how images differ") as bar:
             for first in range(0, len(self.typical_sources), block := self._draws_at_a_time):
                 sources = self.typical_sources[first : first + block]
-                spreads += [distribution.spread for distribution in self._find_distributions(sources, map_in_threads)]
+                spreads += [distribution.spread for distribution in self._find_distributions(sources, in_threads)]
                 bar.update(len(spreads))
         self._typical_spread = math.inf if by_levels else float(np.median(spreads))
 
@@ -258,7 +258,7 @@ class Deformations:
 
     def _draw(self, sources: NumpyArray, first: int, seed: int, scale: float, purpose: Purpose) -> Array:
         """Deformations of these stored images at once, from number `first` of a draw on: (n, H, W, C)."""
-        rngs = list(generators(seed, int(purpose), range(first, first + len(sources)), ()))
+        rngs = list(generators(seed, purpose, range(first, first + len(sources))))
         fields = draw_fields(self._find_distributions(sources), rngs, scale, self._typical_spread)
         stored = self.images[like(sources, self.images, keep_dtype=True)]
         if self.vary is Vary.LEVELS:

@@ -30,7 +30,7 @@ import numpy as np
 from ...._backend.arrays import Array, ArrayLike, NumpyArray, empty, full_precision, like, namespace, on_cuda, to_numpy
 from ...._backend.checks import check_count
 from ...._backend.console import Progress
-from ...._backend.parallel import map_in_threads, usable_cores
+from ...._backend.parallel import in_threads, usable_cores
 from ...._backend.random import Purpose, generator, seed_of
 from ....core.neighbors import nearest_distances, nearest_rows
 from ...generator import Description, Generated
@@ -212,7 +212,7 @@ def median_distance(annealing: Annealing, stored: Array, target: float, n_draws:
     while len(distances) < n_draws:
         # As many batches as there are cores; those after the decisive one are not used.
         ahead = range(len(distances), n_draws, batch)[: max(usable_cores(), LOOK // batch, 1)]
-        for new in map_in_threads(of_batch, ahead):
+        for new in in_threads(of_batch, ahead):
             distances = np.append(distances, new)[:n_draws]
             excess = abs(2 * (distances >= target).sum() - len(distances))
             if len(distances) % LOOK == 0 and excess > MIN_STANDARD_ERRORS * math.sqrt(len(distances)):
