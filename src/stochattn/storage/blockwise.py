@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from .._backend import arrays
-from .._backend.arrays import Array, NumpyArray, detach, full_precision, namespace, on_cuda, to_numpy
+from .._backend.arrays import Array, NumpyArray, detach, full_precision, is_torch, namespace, on_cuda, to_numpy
 from .._backend.checks import first_line, is_out_of_memory
 from .._backend.console import Progress
 from .._backend.products import ROWS_PER_BLOCK, exp_with_floor, exponent_floor, matmul, rows_times
@@ -191,10 +191,10 @@ def _one_pass(
     # Below any logit, but finite: inf − inf would appear while every memory so far is masked out.
     top = arrays.full((n, 1), -1e300 if xi.itemsize == 8 else -1e37, xi)
     total, readout, spread = (arrays.full((n, width), 0.0, xi) for width in (1, v, int(with_spread)))
-    multiply = rows_times if stable else matmul
+    scratch, product = (None if is_torch(xi) else arrays.empty((n * m,), xi) for m in (min(BLOCK, len(patterns)), v))
     for block in memory_blocks(patterns):
         keys = patterns[block]
-        logits = multiply(xi, keys.T)
+        logits = _multiply(xi, keys.T, scratch, stable)
         if not hard:
             logits *= beta
         if log_r is not None:  # to hard attention, only masked memories matter
@@ -215,10 +215,18 @@ def _one_pass(
                 spread = decay * (spread - (highest - top) * total) + (weights * exponents).sum(-1, keepdims=True)
         total = total * decay + weights.sum(-1, keepdims=True)
         if values is not None:
-            read = multiply(weights, keys if values is patterns else values[block])
+            read = _multiply(weights, keys if values is patterns else values[block], product, stable)
             readout = readout * decay + read
         top = highest
     return Sums(top, total, readout, spread)
+
+
+def _multiply(x: Array, matrix: Array, scratch: Array | None, row_stable: bool) -> Array:
+    """x @ matrix; numpy overwrites the beginning of `scratch`, so that no two blocks of logits exist at one time."""
+    if row_stable:
+        return rows_times(x, matrix)
+    shape = len(x), matrix.shape[1]
+    return matmul(x, matrix, None if scratch is None else scratch[: math.prod(shape)].reshape(shape))
 
 
 def squares_of_columns(patterns: Array) -> Array:
