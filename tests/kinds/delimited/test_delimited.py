@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import stochattn as sa
 from command_runner import refused
 from stochattn.kinds import InputError
 from stochattn.kinds.delimited.notations import notation_of
@@ -170,3 +171,9 @@ def test_dates_are_in_order_with_the_day_or_the_month_first(tmp_path, dates, fou
     path = tmp_path / "prices.csv"
     path.write_text("when,A,B\n" + "".join(f"{date},{i + 1}.5,{i * 3 + 2}.25\n" for i, date in enumerate(dates)))
     assert numbers_beside_dates(read_first_rows(path)) == ([True, True] if found else [])
+
+
+@pytest.mark.parametrize("kind", ["table", "returns"])
+def test_a_folder_in_place_of_a_table_is_refused_with_a_remedy(kind, tmp_path):
+    with pytest.raises(InputError, match="is a folder, not a table: name a CSV"):
+        sa.fit(tmp_path, kind)

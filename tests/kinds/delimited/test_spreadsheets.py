@@ -137,6 +137,8 @@ def test_a_sheet_is_named_for_prices_and_signals_too(tmp_path):
 def test_other_formats_of_spreadsheets_and_files_that_are_none(book, tmp_path):
     write_ods(tmp_path / "a.ods", {"One": [["a", "b"], ["x", 1.5], ["y", 2]]})
     assert read_table(tmp_path / "a.ods").frame.to_dict("list") == {"a": ["x", "y"], "b": [1.5, 2.0]}
+    (tmp_path / "a.ods").rename(tmp_path / "a.xls")  # the content says the format
+    assert read_table(tmp_path / "a.xls").frame.to_dict("list") == {"a": ["x", "y"], "b": [1.5, 2.0]}
     (tmp_path / "b.xlsx").write_bytes(b"nonsense")
     said = refused("inspect", tmp_path / "b.xlsx")
     assert "b.xlsx: is not a spreadsheet, or is damaged" in said

@@ -216,8 +216,10 @@ def _read_content(path: Path, sheet: str | None = None) -> tuple[bytes, tuple[st
         content, notes = read_sheet(path, sheet) if is_sheet else (path.read_bytes(), ())
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: name a CSV, TSV, Excel or Parquet file.") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder, not a table: name a CSV, TSV, Excel or Parquet file.") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise InputError(f"{path}: cannot be read ({error.strerror}). Choose another file.") from None
     if not content.strip():
         raise InputError(f"{path}: the file is empty. A table needs a line of column names and at least two rows.")
     return content, notes

@@ -30,7 +30,7 @@ def read_sheet(path: Path, sheet: str | int | None = None) -> Sheet:
     try:
         status = path.stat()
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+        raise InputError(f"{path}: cannot be read ({error.strerror}). Choose another file.") from None
     return _read_sheet(path, None if sheet is None else str(sheet), status.st_mtime_ns, status.st_size)
 
 
@@ -42,7 +42,8 @@ def _read_sheet(path: Path, sheet: str | None, changed: int, size: int) -> Sheet
         remedy = "pip install python-calamine, or save the sheet as CSV"
         raise InputError(f"{path}: reading spreadsheets needs python-calamine: {remedy}.") from None
     try:
-        workbook = calamine.CalamineWorkbook.from_path(path)
+        with path.open("rb") as file:  # its content says the format: a name may have the wrong extension
+            workbook = calamine.CalamineWorkbook.from_filelike(file)
         names = list(workbook.sheet_names)
         asked = names if sheet is None else [_named(path, sheet, names)]
         sheets = ((name, workbook.get_sheet_by_name(name).to_python(skip_empty_area=False)) for name in asked)
