@@ -561,6 +561,29 @@ def test_dates_with_names_of_months_are_read(tmp_path, format, example):
     np.testing.assert_allclose(history.log_returns, expected.log_returns)
 
 
+def test_columns_with_zeros_are_no_prices_and_are_read_as_a_table(tmp_path):
+    """Distances of runs, ill workers and changes of a count stand beside dates too."""
+    frame = frame_of(np.abs(made_returns(days=80, N=3)))
+    frame["T1"] = np.arange(len(frame)) % 4 + 0.0  # zeros
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    synth = sa.fit(tmp_path / "runs.csv", trial=False)
+    assert synth.kind.name == "table"
+    assert any("If it is a price history, pass kind='returns'" in note for note in synth.codec.notes)
+    with pytest.raises(InputError, match="a price of 0 has no log-return"):
+        sa.fit(tmp_path / "runs.csv", "returns")
+    frame.loc[4:, "T1"] = 7.5
+    frame.to_csv(tmp_path / "mistake.csv", index=False)  # one price of 0 is a mistake, and its place is said
+    with pytest.raises(InputError, match=r"mistake\.csv, line 2 .*'T1': a price of 0"):
+        sa.fit(tmp_path / "mistake.csv")
+
+
+def test_bars_with_a_volume_of_zero_are_a_history(tmp_path):
+    close = 50 * np.exp(made_returns(days=80, N=1).cumsum(0))[:, 0]
+    bars = pd.DataFrame({"date": pd.bdate_range("2022-01-03", periods=80).astype(str), "close": close, "volume": 0})
+    bars.assign(open=close, high=close, low=close, dividends=0).to_csv(tmp_path / "a.csv", index=False)
+    assert KIND.recognizes(tmp_path / "a.csv")
+
+
 def test_a_note_on_a_recognized_history_says_how_to_read_it_as_a_table(tmp_path):
     path = tmp_path / "meat.csv"
     frame_of(made_returns(days=80, N=3)).to_csv(path, index=False)

@@ -62,6 +62,7 @@ VALUE_NAMES = ("adjclose", "adjustedclose", "adjusted", "close", "closingprice",
 BAR_NAMES = {"open", "high", "low", "close"}
 """Columns of a file that has the trades of each day of one ticker."""
 BESIDE_BARS = {"adjclose", "adjustedclose", "adjusted", "volume", "dividends", "stocksplits", "capitalgains"}
+MIN_NEGATIVE = 0.05  # values are returns, and not prices, if a larger share of them is negative
 FORMATS = {  # formats of dates: an example, its pattern, and the formats for pandas
     "2024-12-31": (r"\d{4}-\d{1,2}-\d{1,2}(?:[T ].*)?", ("ISO8601",)),
     "2024/12/31": (r"\d{4}/\d{1,2}/\d{1,2}", ("%Y/%m/%d",)),
@@ -100,6 +101,17 @@ def are_bars(names: Sequence[str]) -> bool:
     """Whether columns are the open, high, low and close of one ticker, and what is listed beside them."""
     plain = set(map(_simplify, names))
     return plain >= BAR_NAMES and plain <= BAR_NAMES | BESIDE_BARS
+
+
+def could_be_history(numbers: pd.DataFrame) -> bool:
+    """Whether columns of numbers may be prices or returns, because no column of prices has two that are not positive.
+
+    One alone may be a mistake, of which reading tells the place. Bars have columns that may be 0, such as the volume.
+    """
+    columns = numbers.apply(pd.to_numeric, errors="coerce")
+    present = columns.to_numpy()[columns.notna().to_numpy()]
+    are_returns = bool(len(present)) and (present < 0).mean() > MIN_NEGATIVE
+    return bool(are_returns or are_bars(list(map(str, columns))) or ((columns <= 0).sum() < 2).all())
 
 
 def _simplify(name: str) -> str:
@@ -143,8 +155,9 @@ class ReturnsDescription(KindDescription):
         from ..delimited.reading import first_texts, numbers_beside_dates, read_first_rows
 
         first = read_first_rows(path)
-        numbers = numbers_beside_dates(first)
-        return (len(numbers) > 1 and all(numbers)) or is_long(first_texts(first))
+        numbers, texts = numbers_beside_dates(first), first_texts(first)
+        has_numbers = len(numbers) > 1 and all(numbers)
+        return (has_numbers and could_be_history(texts.iloc[:, 1:])) or is_long(texts)
 
     def accepts(self, data: object) -> bool:
         """A data frame in long format, or one of numbers beside dates, which in pandas are the index."""

@@ -17,6 +17,7 @@ from ..options import listed, with_count
 from .description import (
     FILLS,
     FORMATS,
+    MIN_NEGATIVE,
     TICKER_NAMES,
     VALUE_NAMES,
     VALUES,
@@ -26,7 +27,6 @@ from .description import (
     restore_index,
 )
 
-MIN_NEGATIVE = 0.05  # values are returns, and not prices, if a larger share of them is negative
 LARGE_RETURN = 0.2  # returns are probably in percent if their median size is larger
 PERCENT = r"\s*[-+]?(?:\d+\.?\d*|\.\d+)\s*%\s*"
 
