@@ -10,6 +10,7 @@ import pytest
 import stochattn as sa
 from report import made
 from stochattn._backend.random import Purpose, generator
+from stochattn.core.neighbors import spaced_indices
 from stochattn.evaluation import held_out_metrics, split_half
 from stochattn.evaluation.split_half import (
     HeldOutMetrics,
@@ -149,6 +150,17 @@ def test_one_split_by_hand(options):
     reference = synth.codec.refit(outside)
     assert found.splits[0].new == synth.kind.measures.compare(reference, items).measures
     assert found.splits[0].stored == synth.kind.measures.compare(reference, inside).measures
+
+
+def test_the_fitted_half_is_compared_by_as_many_items_as_are_drawn():
+    """Few draws differ from held-out items by chance; so do as few of the fitted half."""
+    synth = made.synth("table", K=60, generator="hopfield", beta=50.0)
+    (*_, found) = split_half_validation(synth, 10, seed=3).splits
+    order = np.random.default_rng([3, 9]).permutation(60)
+    inside, outside = (synth.codec.take(synth.codec.stored, np.sort(part)) for part in (order[:30], order[30:]))
+    as_many = synth.codec.take(inside, spaced_indices(30, 10))
+    compare, reference = synth.kind.measures.compare, synth.codec.refit(outside)
+    assert found.stored == compare(reference, as_many).measures != compare(reference, inside).measures
 
 
 def test_a_split_draws_with_a_seed_of_its_own():

@@ -14,6 +14,13 @@ from stochattn.kinds.comparison import distances_among, near_limit, share_near
 from stochattn.kinds.tables.columns.cells import Cells, equal_cells
 
 
+def test_distances_among_many_numbers_are_those_of_fewer_vectors():
+    vectors = np.random.default_rng(0).normal(size=(4000, 600))
+    distances = distances_among(vectors)
+    assert len(distances) == 4e9 // vectors.size  # multiplications, instead of 2,000 vectors
+    assert distances[-1] == pytest.approx(np.linalg.norm(vectors[:-1] - vectors[-1], axis=1).min())
+
+
 def test_near_copies_of_one_stored_vector_are_unknown():
     assert distances_among(np.ones((1, 3))).shape == (0,)
     assert np.isnan(near_limit(np.empty(0)))

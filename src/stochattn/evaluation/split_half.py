@@ -299,7 +299,9 @@ def _evaluate_split(task: _SplitTask, number: int, *, classify: bool) -> SplitMe
         judged, vectors = samples, kind.measures.comparable(half.codec, samples)
     if samples is None or new_labels is None or labels is None:
         new_labels = _find_labels(half, judged, sample.source if samples is None else None, inside_labels)
-    drawn, fitted = (kind.measures.compare(reference, items) for items in (compared, inside))
+    n_compared = len(compared if samples is None else samples)  # fewer items differ more by chance
+    as_many = codec.take(inside, spaced_indices(len(split.stored), n_compared))
+    drawn, fitted = (kind.measures.compare(reference, items) for items in (compared, as_many))
     measured = drawn if samples is None else kind.measures.compare(reference, samples)
     parts = Score(measured.distance, fitted.distance, worst=1.0)
     return SplitMetrics(

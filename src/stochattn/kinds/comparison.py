@@ -30,6 +30,7 @@ MAX_PARTS = 200  # features that a comparison of vectors looks at one by one; ev
 MAX_PREDICTORS, N_TREES = 400, 60  # features that classifiers use, and their trees
 MAX_COMPARED = 1000  # rows of each set that a forest distinguishes, few enough to be quick
 NEAR = 0.01  # share of stored items that are closer to another one than near-copies are to a stored one
+MIN_COMPARED, MAX_WORK = 500, 4e9  # vectors, and multiplications that finding the nearest stored ones may take
 MAX_STORED = 2000  # stored vectors whose distance to the nearest other one is measured
 
 
@@ -186,7 +187,12 @@ def distances_among(vectors: Array, max_vectors: int = MAX_STORED) -> Array:
     """Distances of vectors (m, p) to the nearest other one, of an evenly spaced part of them where they are many."""
     if len(vectors) < 2:
         return np.empty(0)
-    return nearest_distances(vectors, chosen=spaced_indices(len(vectors), max_vectors))
+    return nearest_distances(vectors, chosen=spaced_indices(len(vectors), count_measurable(vectors, max_vectors)))
+
+
+def count_measurable(stored: Array, most: int) -> int:
+    """How many vectors, of at most so many, are compared with the stored ones (m, p) in a bounded time."""
+    return int(min(most, max(MIN_COMPARED, MAX_WORK / stored.size)))
 
 
 def near_limit(among_stored: Array) -> float:

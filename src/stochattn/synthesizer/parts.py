@@ -28,7 +28,7 @@ from .._backend.console import Progress
 from .._backend.products import limit_to_one_thread
 from ..core.neighbors import nearest_distances
 from ..kinds.codec import Batch, Codec, Format, Settings, Writer
-from ..kinds.comparison import distances_among, near_limit
+from ..kinds.comparison import count_measurable, distances_among, near_limit
 from ..kinds.generator import LIBRARY
 from ..kinds.kind import AnyKind
 from ..kinds.options import InputError
@@ -77,7 +77,6 @@ class ChunkWriter:
 
 
 MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are measured as they are in the file
-MIN_COMPARED, MAX_WORK = 500, 4e9  # vectors, and multiplications that finding the nearest stored ones may take
 MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized: memory stays bounded
 
 
@@ -151,8 +150,7 @@ class Tally:
         """How many items, from the first on, are compared with all stored ones."""
         codec = self.synth.codec
         vectors = self.synth.kind.measures.comparable(codec, codec.take(codec.stored, np.arange(1)))
-        most = min(MAX_MEASURED, max(MIN_COMPARED, MAX_WORK / self.stored_vectors.size))
-        return max(int(most) // len(vectors), 1)
+        return max(count_measurable(self.stored_vectors, MAX_MEASURED) // len(vectors), 1)
 
 
 def write_items(
