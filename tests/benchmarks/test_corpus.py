@@ -13,6 +13,7 @@ import pytest
 
 from corpus.outcomes import Outcome
 from corpus.run import Limits, read_endings, start
+from corpus.sets import list_sets
 
 LIMITS = Limits(seconds=0.5, idle=4, memory=2**29)
 
@@ -64,3 +65,17 @@ def test_refusal_with_a_remedy_is_none(tmp_path):
 
 def test_pass(tmp_path):
     assert outcome_of(lambda: print("note: all signals have mean 0", file=sys.stderr), tmp_path).verdict == "passed"
+
+
+def test_later_groups_leave_out_the_sets_of_earlier_ones(tmp_path, monkeypatch):
+    groups = {"known": "ab", "new": "bc", "later": "acde"}
+    for names in groups.values():
+        for name in names:
+            (tmp_path / f"{name}.csv").write_text("x\n1\n2\n")
+    listings = {
+        group: {"package": lambda packages, cache, names=names: ((name, packages / f"{name}.csv") for name in names)}
+        for group, names in groups.items()
+    }
+    monkeypatch.setattr("corpus.sets.LISTINGS", listings)
+    found = {group: [data.name for data in list_sets(tmp_path, tmp_path, group)] for group in groups}
+    assert found == {"known": ["a", "b"], "new": ["c"], "later": ["d", "e"]}

@@ -1,6 +1,6 @@
 """Give every data set that packages ship to the commands, as a user would, and count how each set ends.
 
-    make corpus [GROUP=new] [SAMPLE=60] [JOBS=1] [NAME=part]      (or `python -m corpus.run` in tests/)
+    make corpus [GROUP=new|later] [SAMPLE=60] [JOBS=1] [NAME=part]      (or `python -m corpus.run` in tests/)
 
 A set goes through `inspect`, `sample`, save and load, and `report --quick` in a process of its own, with 60 seconds of
 processor time for each and 2 GB. It passes, or is refused with a reason that a user can act on; anything else is a
@@ -247,7 +247,9 @@ def main() -> int:
     """Run what the command line asks for; the exit code is 1 if there are faults."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("packages", type=Path, help="folder of the packages")
-    parser.add_argument("--group", default="known", help="new: sets that were not used while the library was developed")
+    parser.add_argument(
+        "--group", default="known", help="new, later: sets that were not used while the library was developed"
+    )
     parser.add_argument("--sample", type=int, help="run so many sets, which the version chooses")
     parser.add_argument("--jobs", default="auto", help="processes at a time; auto is one per core")
     parser.add_argument("--name", default="", help="run sets with this in package: name, a regular expression")

@@ -47,9 +47,9 @@ def list_sets(packages: Path, cache: Path, group: str = "known") -> list[DataSet
     sets = []
     for package, listing in LISTINGS[group].items():
         sets += [DataSet(package, *data) for data in listing(packages, cache / package)]
-    if group == "new":  # many packages ship the same sets
-        names = {data.path.stem.lower() for data in list_sets(packages, cache)}
-        sets = [data for data in sets if data.path.stem.lower() not in names]
+    before = list(LISTINGS)[: list(LISTINGS).index(group)]  # many packages ship the same sets
+    names = {data.path.stem.lower() for earlier in before for data in list_sets(packages, cache, earlier)}
+    sets = [data for data in sets if data.path.stem.lower() not in names]
     return sorted(sets, key=lambda data: (data.size, data.package, data.name))
 
 
@@ -202,5 +202,15 @@ LISTINGS: dict[str, dict[str, Listing]] = {
         "pywavelets": _list_pywavelets,
         "scikit-bio": _below("skbio", "alignment", "tests", "data", suffixes=ALIGNMENTS),
     },
+    "later": {
+        "islp": _below("ISLP", "data", suffixes=(".csv",)),
+        "libpysal": _below("libpysal", "examples", suffixes=(".csv",)),
+        "river": _below("river", suffixes=(".csv",)),
+        "river, compressed": _unpacked("river", "datasets"),
+        "hvsampledata": _below("hvsampledata", "_data", suffixes=(".csv",)),
+        "gapminder": _below("gapminder", suffixes=(".csv",)),
+        "plotly": _unpacked("plotly", "package_data", "datasets"),
+        "pyhrv": _below("pyhrv", "files", suffixes=(".txt", ".npy", ".csv")),
+    },
 }
-"""Data sets of packages by group: those that helped to find faults, and those that are looked at afterwards only."""
+"""Data sets of packages by group: those that helped to find faults, and two that were looked at afterwards only."""
