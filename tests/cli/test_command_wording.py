@@ -3,6 +3,7 @@
 import pytest
 
 from command_runner import refused, works
+from stochattn.cli.messages import label_reading
 from stochattn.cli.options import KindOptions
 from stochattn.kinds.registry import kind_names, kind_of
 
@@ -61,6 +62,8 @@ def test_errors_and_notes_of_commands_name_options(inputs, tmp_path):
     assert "Did you mean 'leave-one-out'?" in said
     said = refused("sample", inputs["table"], "--beta", "0", "-o", tmp_path / "a.csv")
     assert "--beta natural picks one" in said
+    done = works("sample", inputs["table"], "-n", 2, "--beta", "leave-one-out", "-o", tmp_path / "a.csv")
+    assert '("leave-one-out")' in done.stderr
     (tmp_path / "one.csv").write_text("a,b\n1,2\n")
     said = refused("sample", tmp_path / "one.csv", "-o", tmp_path / "a.csv")
     assert "one.csv: a table needs at least two rows that are not empty; it has one row. Store more." in said
@@ -74,3 +77,14 @@ def test_a_condition_on_a_sum_names_the_option_for_relations(tmp_path):
     said = refused("sample", tmp_path / "a.csv", "--condition", "gross=30", "-o", tmp_path / "new.csv")
     remedy = "Condition on 'net' and 'tax', or state other relations with --constraint."
     assert said.endswith(f"--condition gross=30: the column is gross = net + tax. {remedy}")
+
+
+def test_reading_a_large_table_begins_with_an_estimate(tmp_path):
+    path = tmp_path / "a.csv"
+    with path.open("wb") as file:
+        file.truncate(50_000_000)  # takes no room
+    assert label_reading(path) == f"reading {path} (50 MB, usually about 25 s)"
+    with path.open("wb") as file:
+        file.truncate(19_000_000)
+    assert label_reading(path) == f"reading {path}"
+    assert label_reading(tmp_path) == f"reading {tmp_path}"

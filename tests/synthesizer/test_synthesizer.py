@@ -115,8 +115,16 @@ def test_bad_sequences(sequences, message):
 
 
 def test_data_that_cannot_be_fitted_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="is not recognized from int: pass kind="):
+    with pytest.raises(
+        InputError, match="is not recognized from int: pass a data frame, an array or the path of a file, or kind="
+    ):
         sa.fit(3)
+    column = frame()["age"]
+    with pytest.raises(InputError, match=r"from Series, which is one column: pass .* such as that of its to_frame\(\)"):
+        sa.fit(column)
+    with pytest.raises(InputError, match=r"got pandas.*Series\. Call its to_frame\(\)\."):
+        sa.fit(column, "table")
+    assert len(sa.fit(column.to_frame(), "table").sample(2, rng=0)) == 2
     with pytest.raises(InputError, match="kind must be one of"):
         sa.fit(frame(), "music")
     with pytest.raises(InputError, match=r"none\.csv does not exist"):
@@ -139,6 +147,8 @@ def test_data_that_cannot_be_fitted_is_an_error(tmp_path):
         sa.fit(frame(), bta=3)
     with pytest.raises(ValueError, match=r"generator must be one of 'auto', .*; got 'best'"):
         sa.fit(frame(), generator="best")
+    with pytest.raises(InputError, match=r"length is not an option of table data: .* with kind='signals'\.$"):
+        sa.fit(frame(), length=30)
     with pytest.raises(InputError, match="beta is not an option of table data with the generator 'covariance'"):
         sa.fit(frame(), generator="covariance", beta=3.0)
 

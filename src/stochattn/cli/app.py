@@ -22,7 +22,7 @@ from ..kinds.registry import descriptions
 from ..kinds.summary import Asked
 from . import commands
 from .commands import Request
-from .messages import WRONG_USE, one_line_errors, print_anywhere, print_to_stderr, working
+from .messages import WRONG_USE, label_reading, one_line_errors, print_anywhere, print_to_stderr, working
 from .options import GENERATOR, KindOptions, parameter
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def explore(
 
     require_panel()
     request = ask()
-    with working(f"reading {input}"):
+    with working(label_reading(input)):
         synth = replace(request, asked=replace(request.asked, conditions=())).synthesizer()
         if request.asked.conditions:  # the page conditions; this checks them
             synth.kind.parse_condition(synth.codec, request.asked.conditions)

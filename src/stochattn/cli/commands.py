@@ -27,7 +27,15 @@ from .._backend.state import Plain
 from ..kinds.options import AUTO, InputError, listed, option_fields
 from ..kinds.registry import kind_for, parts_in, read_labels, read_new
 from ..kinds.summary import Asked, RunSummary, as_json, checksum, read_summary, sidecar
-from .messages import format_summary, one_line_errors, print_inspection, print_json, print_to_stderr, working
+from .messages import (
+    format_summary,
+    label_reading,
+    one_line_errors,
+    print_inspection,
+    print_json,
+    print_to_stderr,
+    working,
+)
 from .options import KindOptions
 
 if TYPE_CHECKING:
@@ -220,7 +228,7 @@ def sample(
     file_format = output_format(request.kind, n, out, format, source=input, replace=replace, in_parts=in_parts)
     if stream and file_format.collected:
         raise InputError(f"--stream cannot write {file_format.name}, which holds all examples: choose another format.")
-    with working(f"reading {input}"):
+    with working(label_reading(input)):
         synth = request.synthesizer(jobs)
     with working("fitting the generator"):
         description = synth.describe()
@@ -251,7 +259,7 @@ def inspect(
     if png is not None:
         inspection.require_plot(f"--png {png}", png, replace=replace)
     request = ask()
-    with working(f"reading {input}"):
+    with working(label_reading(input)):
         facts = inspection.inspect(request.synthesizer())
     if png is not None:
         inspection.plot_entropy(facts, png)
@@ -284,7 +292,7 @@ def report(
         raise InputError("-n is for reports that draw their own examples: leave out -n, or leave out SAMPLES.")
     summary = None if samples is None else _find_summary(samples, input)
     request = ask() if summary is None else _restore_request(ask(default_kind=summary.kind), summary, samples, seed)
-    with working(f"reading {input}"):
+    with working(label_reading(input)):
         synth = request.synthesizer(jobs)
     if summary is not None:  # the recorded choices of rules are used again
         synth = synth.with_resolved(summary.resolved)

@@ -12,12 +12,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from .._backend.checks import escape_unprintable
-from .._backend.console import INTERRUPTED, MESSAGE, SHOWN, is_interactive, show_waiting
+from .._backend.console import INTERRUPTED, MESSAGE, SHOWN, duration, is_interactive, show_waiting
 from ..kinds.summary import RunSummary
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ MAX_COPIES = 0.05  # share of exact copies above which a summary says what to do
 MAX_CLASSES = 10  # classes that a summary lists; the JSON output has all of them
 MAX_COLUMNS = 100  # columns that `inspect` lists; it counts the rest, and the JSON output has all of them
 N_BARS, BAR_WIDTH = 12, 30
+TABLES = (".csv", ".tsv", ".txt")
+BYTES_PER_SECOND, MIN_ESTIMATED = 2e6, 10.0
+"""What one core reads and encodes of a delimited table (50 MB of a million rows: 25 s), and what needs an estimate."""
 USES = {
     "natural": "draws are as far from the stored items as these are from each other: for generation",
     "inflection": "where attention turns sharp (Eq. 11): too hot for generation",
@@ -111,6 +115,14 @@ def one_line_errors(reword: Callable[[str], str] = str) -> Iterator[None]:
             f"{type(error).__name__}: {error}. This is a fault of the program; no output was changed. Run the command "
             f"again with {DEBUG}=1 to see where it happened, and report it."
         )
+
+
+def label_reading(path: Path) -> str:
+    """What is shown while a file is read, with an estimate of the time if that is `MIN_ESTIMATED` seconds or more."""
+    size = path.stat().st_size if path.suffix.lower() in TABLES and path.is_file() else 0
+    seconds = size / BYTES_PER_SECOND
+    about = f" ({size / 1e6:,.0f} MB, usually about {duration(seconds)})" if seconds >= MIN_ESTIMATED else ""
+    return f"reading {path}{about}"
 
 
 @contextmanager

@@ -405,7 +405,8 @@ class HopfieldGenerator:
         few = n_mattering < MIN_MATTERING and len(self.bank.kept) >= 2 * MIN_MATTERING
         if few and self.observation is not None:
             notes += (f"{few_sources(n_mattering, 'item')}.",)
-        summary = f"p_beta at beta = {chosen.beta:.6g} ({chosen}), {self.sampler} draws"
+        rule = str(chosen).replace("_", "-")  # as the option `beta` names it
+        summary = f"p_beta at beta = {chosen.beta:.6g} ({rule}), {self.sampler} draws"
         return Description("hopfield", summary, notes, chosen, self.sampler)
 
 

@@ -201,7 +201,22 @@ def choose_generator(kind: KindDescription, name: str, options: dict[str, Any]) 
             raise InputError(f"options {', '.join(options)} belong to different generators of {kind.name} data.")
         reading = sorted(option_fields(kind.codec_options))
         where = f"{kind.name} data" if name == AUTO else f"{kind.name} data with the generator {name!r}"
+        kinds = _kinds_with(wrong)
+        if kinds and kind.name not in kinds:
+            choices = " or ".join(f"kind={name!r}" for name in kinds)
+            raise InputError(f"{wrong} is not an option of {where}: leave it out, or name the kind with {choices}.")
         like = suggest_names(wrong, [*ARGUMENTS, *reading, *names])
         rule = f"{wrong} is not an option of {where}; there are {', '.join([*reading, *names])}"
         raise InputError(f"{rule}. {like}".rstrip())
     return GeneratorChoice(candidates[0], kind.generators[candidates[0]](**options))
+
+
+def _kinds_with(option: str) -> list[str]:
+    """The kinds of data that have an option of reading or generating by this name."""
+    from .registry import descriptions
+
+    return [
+        kind.name
+        for kind in descriptions()
+        if any(option in option_fields(options) for options in (kind.codec_options, *kind.generators.values()))
+    ]

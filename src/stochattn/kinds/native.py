@@ -219,7 +219,8 @@ def pandas_frame(data: object, name: str = "a table") -> tuple[pd.DataFrame, Fra
     if not is_other_frame(data):
         rule = f"{name} must be a data frame of pandas, polars, pyarrow or another library that narwhals knows"
         name_of_type = f"{type(data).__module__}.{type(data).__name__}".removeprefix("builtins.")
-        raise InputError(f"{rule}; got {name_of_type}. Pass a pandas.DataFrame.")
+        how = "Call its to_frame()" if hasattr(data, "to_frame") else "Pass a pandas.DataFrame"
+        raise InputError(f"{rule}; got {name_of_type}. {how}.")
     narwhals = import_module("narwhals")
     frame = narwhals.from_native(data)
     if isinstance(frame, narwhals.LazyFrame):

@@ -148,8 +148,10 @@ def kind_for(source: object, name: str | None = None) -> AnyKind:
             return kind_of(name)
     names = ", ".join(kind_names())
     if path is None:
-        source_type = type(source).__name__
-        raise InputError(f"the kind of data is not recognized from {source_type}: pass kind=, one of {names}.")
+        rule = f"the kind of data is not recognized from {type(source).__name__}"
+        if hasattr(source, "to_frame"):  # a column of pandas, polars or another library
+            raise InputError(f"{rule}, which is one column: pass a data frame, such as that of its to_frame().")
+        raise InputError(f"{rule}: pass a data frame, an array or the path of a file, or kind=, one of {names}.")
     if path.suffix.lower() in COMPRESSED:
         raise InputError(f"{path} is compressed: unpack it, and name the file or the folder that was in it.")
     sign = f"by the extension {path.suffix!r}" if path.suffix else "because the name has no extension"
