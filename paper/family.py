@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 import stochattn as sa
-from stochattn.kinds.proteins.generator.sequences import GAP, one_hot
-from stochattn.kinds.proteins.reading import LETTERS
 from stochattn.kinds.proteins.sequences import (
+    GAP,
+    LETTERS,
     TINY,
     composition_divergence,
     connected_r,
     mutual_information_r,
+    one_hot,
     position_divergences,
 )
 

@@ -27,6 +27,7 @@ from stochattn._backend.checks import InputError
 from stochattn._backend.console import hide_warnings
 from stochattn._backend.products import _controllers, limit_to_one_thread
 from stochattn.cli import build_app
+from stochattn.core.mixture import pick
 from stochattn.kinds.images.generator import deformations
 from stochattn.kinds.kind import GeneratorChoice
 from stochattn.kinds.options import HopfieldOptions
@@ -62,7 +63,7 @@ def test_blocks_do_not_repeat_numbers(small_blocks):
     """Around one memory draws are its place plus noise: 200 rows in 40 blocks are 200 different rows."""
     samples = draw(sa.MemoryBank(np.ones((1, 12))), 8.0, 200, seed=2)
     assert len(np.unique(samples.round(12), axis=0)) == 200
-    picked = exact.pick_memories(np.arange(1.0, 1001.0), 2, range(200), 12)
+    picked = pick(np.arange(1.0, 1001.0), exact.uniforms_of(2, range(200), 12))
     assert len(np.unique(picked)) > 150  # 181 of 1,000 on average; five if blocks had the same numbers
 
 

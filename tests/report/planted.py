@@ -1,7 +1,7 @@
 """Samplers with a known defect, and one without: what the verdict must say of each is known before it is measured."""
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -160,4 +160,4 @@ def planted(kind, defect):
     own.fit_generator = lambda name, codec, weights, options: Planted(
         kind, defect, codec, np.asarray(codec.encode(pool)), classes
     )
-    return replace(synth, kind=own)
+    return made.change_fit(synth, kind=own)

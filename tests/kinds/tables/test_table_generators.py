@@ -27,7 +27,8 @@ def people(n=120, seed=0):
 def synth_of(frame, weights=None, condition=None, **options):
     synth = sa.fit(frame, "table", **options)
     if weights is not None:
-        synth = dataclasses.replace(synth, weights=np.asarray(weights, dtype=float))
+        fit = dataclasses.replace(synth.generator_fit, weights=np.asarray(weights, dtype=float))
+        synth = dataclasses.replace(synth, generator_fit=fit)
     return synth.condition(condition or {})
 
 

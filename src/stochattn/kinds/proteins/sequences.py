@@ -14,7 +14,10 @@ from ...core.neighbors import spaced_indices
 from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..display import GalleryItems, card_heading, lay_out, stored_name
 from .codec import ProteinCodec
-from .generator.sequences import GAP, nearest_identity, one_hot
+from .generator.sequences import GAP as GAP
+from .generator.sequences import nearest_identity
+from .generator.sequences import one_hot as one_hot
+from .reading import LETTERS as LETTERS
 from .reading import build_profile, score, share_of_members
 
 TINY = 1e-10  # ε of the published divergences
