@@ -1,4 +1,4 @@
-"""Contact sheets with one labelled row per method: threes and portraits.
+"""Contact sheets with one labeled row per method: threes and portraits.
 
 STOCHATTN_DATA=FOLDER python -m benchmarks.contact_sheets FOLDER
 """

@@ -1,4 +1,4 @@
-"""Dynamic time warping of many pairs of signals at once: distances, nearest neighbours and paths.
+"""Dynamic time warping of many pairs of signals at once: distances, nearest neighbors and paths.
 
     D(i, j) = |a(i) - b(j)|² + min(D(i - 1, j - 1), D(i - 1, j), D(i, j - 1)),      |i - j| <= band,      √D(T, T)
 
@@ -91,7 +91,7 @@ def nearest(signals: Array, others: Array, band: int, within: Array) -> tuple[Ar
 
 
 def warped_means(centres: Array, signals: Array, weights: Array, band: int | None = None) -> Array:
-    """One step of barycentre averaging (Petitjean 2011): (n, C, T).
+    """One step of barycenter averaging (Petitjean 2011): (n, C, T).
 
     Each point of a centre (n, C, T) becomes the weighted mean of the points of signals (n, k, C, T) with weights (n, k)
     that are aligned with it, within a band if there is one.

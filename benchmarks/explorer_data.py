@@ -121,7 +121,7 @@ def signals(path: Path, K: int = 60, length: int = 128) -> Path:
 
 
 def many_pictures(path: Path, K: int = 1000, size: int = 64) -> Path:
-    """Pictures of size x size grey levels: a bright spot somewhere on a smooth ground."""
+    """Pictures of size x size gray levels: a bright spot somewhere on a smooth ground."""
     rng, axis = np.random.default_rng(0), np.linspace(-1, 1, size)
     x, y, width = 0.5 * rng.standard_normal((3, K, 1, 1))
     spots = np.exp(-((axis[None, None] - x) ** 2 + (axis[None, :, None] - y) ** 2) / (0.05 + 0.2 * width**2))

@@ -93,7 +93,7 @@ def _train_vae(
     pixels = rows.shape[1]
     encoder = nn.Sequential(nn.Linear(pixels, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2 * latent))
     decoder = nn.Sequential(nn.Linear(latent, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, pixels))
-    optimiser = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], 1e-3)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], 1e-3)
 
     def loss(x: Any) -> Any:
         mean, log_variance = encoder(x).chunk(2, dim=1)
@@ -104,9 +104,9 @@ def _train_vae(
     bounds = []
     for epoch in range(1, epochs + 1):
         for batch in torch.randperm(len(rows)).split(BATCH):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss(rows[batch]).backward()
-            optimiser.step()
+            optimizer.step()
         if others is not None and epoch % 10 == 0:
             with torch.no_grad():
                 bounds.append((epoch, float(loss(others.repeat(8, 1)))))
@@ -121,11 +121,11 @@ def patches(stored: Any, n: int, seed: int) -> Any:
 
 
 def interpolation(stored: Any, n: int, seed: int) -> Any:
-    """Random points between a stored picture and one of its five nearest neighbours, as in SMOTE."""
+    """Random points between a stored picture and one of its five nearest neighbors, as in SMOTE."""
     rng, rows = np.random.default_rng(seed), flat(stored)
-    neighbours = np.argsort(((rows[:, None] - rows[None]) ** 2).sum(2), axis=1)[:, 1:6]
+    neighbors = np.argsort(((rows[:, None] - rows[None]) ** 2).sum(2), axis=1)[:, 1:6]
     one = rng.integers(len(rows), size=n)
-    other = neighbours[one, rng.integers(neighbours.shape[1], size=n)]
+    other = neighbors[one, rng.integers(neighbors.shape[1], size=n)]
     return stored[one] + rng.random((n, 1, 1)) * (stored[other] - stored[one])
 
 

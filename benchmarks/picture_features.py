@@ -33,13 +33,13 @@ def convolutional(training: Any, labels: Any) -> Features:
     convolutions = [nn.Conv2d(1, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.MaxPool2d(2)]
     body = nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(800, 64), nn.ReLU())
     network = nn.Sequential(body, nn.Linear(64, 10))
-    optimiser = torch.optim.Adam(network.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(network.parameters(), 1e-3)
     pictures, classes = torch.tensor(training)[:, None], torch.tensor(labels)
     for _ in range(10):
         for batch in torch.randperm(len(pictures)).split(64):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             nn.functional.cross_entropy(network(pictures[batch]), classes[batch]).backward()
-            optimiser.step()
+            optimizer.step()
 
     def hidden(new: Any) -> Any:
         with torch.no_grad():

@@ -74,7 +74,7 @@ SUBSETS: dict[str, Callable[[Any, int, int], Any]] = {
 
 
 def recovery(seeds: Sequence[int]) -> Iterator[str]:
-    """Share of subset draws whose person is recognised by two classifiers that were trained on the held-out portraits.
+    """Share of subset draws whose person is recognized by two classifiers that were trained on the held-out portraits.
 
     The other columns are train proximity and novelty ratio on the five stored and five held-out portraits of a person.
     """
@@ -90,12 +90,12 @@ def recovery(seeds: Sequence[int]) -> Iterator[str]:
                 for classifier in classifiers
             ]
             figures.setdefault(name, []).append([*right, *novelty(drawn, people)])
-    head = "recognised by 1-NN, %", "recognised by LDA, %", "train proximity", "novelty ratio"
+    head = "recognized by 1-NN, %", "recognized by LDA, %", "train proximity", "novelty ratio"
     return table(("subset of one person (chance 10 %)", *head), figures, 2)
 
 
 def trained(portraits: Any) -> list[Any]:
-    """Classifiers of portraits (10, 5, 64, 64): nearest neighbour on pixels, and LDA on 30 principal components."""
+    """Classifiers of portraits (10, 5, 64, 64): nearest neighbor on pixels, and LDA on 30 principal components."""
     rows, people = portraits.reshape(PEOPLE * 5, -1), np.repeat(np.arange(PEOPLE), 5)
     linear = make_pipeline(PCA(30, random_state=0), LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"))
     return [KNeighborsClassifier(1).fit(rows, people), linear.fit(rows, people)]

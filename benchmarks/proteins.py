@@ -94,7 +94,7 @@ def autoregressive(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
 
 
 def potts(codec: ProteinCodec, held_out: Any, n: int) -> Generated:
-    """The pairwise rival, which has no normalised density."""
+    """The pairwise rival, which has no normalized density."""
     return Generated(Potts.fit(codec.stored).sample(n, generator_of(codec)))
 
 

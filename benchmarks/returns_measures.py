@@ -1,4 +1,4 @@
-"""Measures of generated paths of returns: how much of the stored days' behaviour they preserve, and what they copy.
+"""Measures of generated paths of returns: how much of the stored days' behavior they preserve, and what they copy.
 
 Paths are (n, days, N); stored and held-out days are blocks (m, days, N). The portfolio has equal weights.
 """
@@ -17,7 +17,7 @@ LEVEL = 0.01
 COPY = 1e-6
 """A day is copied if its distance to a stored day is below this share of its own norm."""
 MAX_DAYS = 5000
-"""Days, evenly spaced, whose nearest neighbours are searched."""
+"""Days, evenly spaced, whose nearest neighbors are searched."""
 
 
 def fidelity(paths: Array, stored: Array) -> dict[str, float]:
@@ -64,7 +64,7 @@ def days(paths: Array) -> Array:
 
 
 def absolute_autocorrelation(paths: Array) -> float:
-    """Mean autocorrelation of |r| over lags 1 to 10 and tickers, centred by the mean over all paths."""
+    """Mean autocorrelation of |r| over lags 1 to 10 and tickers, centered by the mean over all paths."""
     sizes = np.abs(paths) - np.abs(paths).mean((0, 1))
     variance = np.square(sizes).mean((0, 1))
     lags = [np.einsum("ptn,ptn->n", sizes[:, k:], sizes[:, :-k]) for k in range(1, LAGS + 1)]

@@ -3,7 +3,7 @@
 python -m benchmarks.returns_rivals [--data FOLDER] [--quick] [--paths 400]
 
 Log-returns are split into blocks of 250 days. The even blocks are stored and the odd ones held out, then the other way
-round, and the figure of a subset is the mean of both. Each method generates paths of 250 days. The behaviour of paths
+round, and the figure of a subset is the mean of both. Each method generates paths of 250 days. The behavior of paths
 is compared with the stored days, copies with the held-out days; no method is fitted or chosen on the held-out days.
 The data folder (default STOCHATTN_DATA) contains returns.npz with closes (days, tickers), tickers and dates.
 """

@@ -27,7 +27,7 @@ from stochattn.synthesizer.synthesizer import Synthesizer
 NAMES = ("stored", "held out", "p_beta, natural", "its readout", "ours")
 N_SHOWN, N_DAYS = 24, 250
 GROUPS = ("AVILMC", "FWYH", "STNQ", "KR", "DE", "GP", "-")
-"""Groups of residues; each has one colour of SERIES."""
+"""Groups of residues; each has one color of SERIES."""
 SERIES = ("#4c78a8", "#b279a2", "#54a24b", "#e45756", "#f58518", "#9d9d9d", "#ffffff")
 
 
@@ -51,18 +51,18 @@ def drawn(synth: sa.Synthesizer, n: int) -> tuple[Any, Any, Any]:
 
 
 def sequences(axes: Any, folder: Path) -> None:
-    """Alignments as images, one pixel per residue, coloured by groups of similar residues."""
+    """Alignments as images, one pixel per residue, colored by groups of similar residues."""
     from matplotlib.colors import ListedColormap
 
     family = sa.fit(folder / "pfam" / "PF00014_seed.sto")
     half = next(splits(family.codec.K, 1))
     stored, held_out = family.codec.stored[half.stored], family.codec.stored[half.held_out]
-    colour = np.array(
+    color = np.array(
         [next(i for i, group in enumerate(GROUPS) if letter in group) for letter in "ACDEFGHIKLMNPQRSTVWY-"]
     )
     for axis, codes in zip(axes, (stored, held_out, *drawn(family.refit(half.stored), N_SHOWN)), strict=True):
         axis.imshow(
-            colour[codes[:N_SHOWN]], cmap=ListedColormap(SERIES), vmin=0, vmax=6, aspect="auto", interpolation="nearest"
+            color[codes[:N_SHOWN]], cmap=ListedColormap(SERIES), vmin=0, vmax=6, aspect="auto", interpolation="nearest"
         )
         axis.set_xticks([])
         axis.set_yticks([])

@@ -48,7 +48,7 @@ Figures = dict[str, list[list[float]]]
 
 
 def two_sample(found: Any) -> float:
-    """C2*: 1/2 plus the mean of |accuracy − 1/2| of the nearest-neighbour test over real and new pictures."""
+    """C2*: 1/2 plus the mean of |accuracy − 1/2| of the nearest-neighbor test over real and new pictures."""
     return 0.5 + (abs(found.nn_accuracy_real - 0.5) + abs(found.nn_accuracy_new - 0.5)) / 2
 
 
@@ -131,12 +131,12 @@ def _cnn(train: Any, labels: Any, test: Any, truth: Any, seed: int, steps: int =
         *(nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0.3), nn.Linear(32 * 49, 64), nn.ReLU(), nn.Linear(64, 10)),
     )
     x, y = torch.tensor(train, dtype=torch.float32)[:, None], torch.tensor(np.asarray(labels), dtype=torch.long)
-    optimiser = torch.optim.Adam(net.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
     for _ in range(steps):
         some = torch.randint(len(x), (64,))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         nn.functional.cross_entropy(net(x[some]), y[some]).backward()
-        optimiser.step()
+        optimizer.step()
     net.eval()
     with torch.no_grad():
         found = net(torch.tensor(test, dtype=torch.float32)[:, None]).argmax(1).numpy()
@@ -179,7 +179,7 @@ def faces(seeds: Sequence[int]) -> Iterator[str]:
 
 
 def photographs(seeds: Sequence[int], K: int = 200) -> Iterator[str]:
-    """Patches of two photographs in colour, K stored, K held out and K new."""
+    """Patches of two photographs in color, K stored, K held out and K new."""
     figures = Figures()
     for side in (16, 32):
         every = photo_patches(side)

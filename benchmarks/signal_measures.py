@@ -24,7 +24,7 @@ from . import dtw
 from .signal_data import Split
 
 BAND_SHARE = 0.1
-"""Widest warp of the nearest-neighbour classifier, over the length of a signal (Sakoe and Chiba 1978)."""
+"""Widest warp of the nearest-neighbor classifier, over the length of a signal (Sakoe and Chiba 1978)."""
 N_KERNELS, TAPS = 600, 9
 
 
@@ -128,7 +128,7 @@ class Classifiers:
 
     @cached_property
     def base(self) -> tuple[float, float]:
-        """Accuracies without new signals, of nearest neighbours and of random kernels, in percent."""
+        """Accuracies without new signals, of nearest neighbors and of random kernels, in percent."""
         none = self.split.stored[:0], self.split.classes[:0]
         return self.nearest_accuracy(*none), self.kernel_accuracy(*none)
 
@@ -136,7 +136,7 @@ class Classifiers:
         return scaled(signals, self.split.stored).astype(np.float32)
 
     def nearest_accuracy(self, new: Array, classes: Array) -> float:
-        """Accuracy of the nearest neighbour under dynamic time warping among stored and new signals, in percent."""
+        """Accuracy of the nearest neighbor under dynamic time warping among stored and new signals, in percent."""
         distances, found = self._nearest
         if len(new):
             _, which = dtw.nearest(self._scaled(self.split.held_out), self._scaled(new), self._band, distances)

@@ -23,7 +23,7 @@ import stochattn as sa
 from stochattn._backend.arrays import Array
 from stochattn.kinds.signals.generator.normalization import Normalization
 
-from .rivals import block_bootstrap, class_gaussian_process, dtw_barycentres, jitter_scale_warp, signal_vae
+from .rivals import block_bootstrap, class_gaussian_process, dtw_barycenters, jitter_scale_warp, signal_vae
 from .signal_data import ARCHIVE, SETS, Split, few, halves, signal_set
 from .signal_measures import Classifiers, quality
 
@@ -73,8 +73,8 @@ def rival(draw: Callable[[Array, Array, Array, np.random.Generator], Array]) -> 
     return drawn
 
 
-def normalised(method: Method) -> Method:
-    """Draws of a method, normalised as the stored signals are."""
+def normalized(method: Method) -> Method:
+    """Draws of a method, normalized as the stored signals are."""
 
     def drawn(data: Split, n: int, rng: np.random.Generator) -> Drawn:
         (new, classes), stored = method(data, n, rng), np.swapaxes(data.stored, 1, 2)
@@ -88,18 +88,18 @@ METHODS: dict[str, Method] = {
     OURS: drawn_by("deformations"),
     "windows": drawn_by("windows"),
     "p_beta": drawn_by("hopfield"),
-    "DTW barycentres": rival(dtw_barycentres.draw),
+    "DTW barycenters": rival(dtw_barycenters.draw),
     "block bootstrap": rival(block_bootstrap.draw),
     "Gaussian process": rival(class_gaussian_process.draw),
     "VAE": rival(signal_vae.draw),
     "jitter, scale, warp": rival(jitter_scale_warp.draw),
 }
 RIVALS = tuple(METHODS)[4:]
-AUGMENTATIONS = ("DTW barycentres", "block bootstrap", "jitter, scale, warp")
+AUGMENTATIONS = ("DTW barycenters", "block bootstrap", "jitter, scale, warp")
 """Rivals that change stored signals. The others learn a law of all of them."""
-NORMALISED = tuple(f"{name}, normalised" for name in AUGMENTATIONS)
-"""Augmentations whose signals are normalised as the stored ones are. The published methods do not normalise."""
-METHODS |= {new: normalised(METHODS[name]) for new, name in zip(NORMALISED, AUGMENTATIONS, strict=True)}
+NORMALIZED = tuple(f"{name}, normalized" for name in AUGMENTATIONS)
+"""Augmentations whose signals are normalized as the stored ones are. The published methods do not normalize."""
+METHODS |= {new: normalized(METHODS[name]) for new, name in zip(NORMALIZED, AUGMENTATIONS, strict=True)}
 
 
 def measured(names: Sequence[str], seeds: range, kept: Path | None, methods: Sequence[str]) -> Measured:
@@ -176,7 +176,7 @@ def verdicts(found: Measured, names: Sequence[str], seeds: range) -> Iterator[st
         against = f" Not on {', '.join(failed)}." if failed else ""
         yield f"- {HEAD[key][0]} at most {limit:g}: on {len(names) - len(failed)} of {len(names)} sets.{against}"
     contests = {"every rival": RIVALS, "every augmentation": AUGMENTATIONS}
-    contests["every augmentation, normalised or not"] = (*AUGMENTATIONS, *NORMALISED)
+    contests["every augmentation, normalized or not"] = (*AUGMENTATIONS, *NORMALIZED)
     for title, rivals in contests.items():
         for key in ("dtw_gain", "rocket_gain"):
             lost = {}

@@ -8,8 +8,8 @@ DIGITS = "All ten digits, each on its own"
 PICTURES = ("stored, affine and elastic", "patches")
 TABLES = ("CART (synthpop)", "ARF", "Gaussian copula", "SMOTE")
 PROTEINS = ("arDCA-like", "Potts, pseudo-likelihood", "hmmemit", "hmmemit, no entropy weighting")
-SIGNALS = ("DTW barycentres", "block bootstrap", "Gaussian process", "VAE", "jitter, scale, warp")
-SIGNALS += tuple(f"{name}, normalised" for name in ("DTW barycentres", "block bootstrap", "jitter, scale, warp"))
+SIGNALS = ("DTW barycenters", "block bootstrap", "Gaussian process", "VAE", "jitter, scale, warp")
+SIGNALS += tuple(f"{name}, normalized" for name in ("DTW barycenters", "block bootstrap", "jitter, scale, warp"))
 RETURNS = ("stationary bootstrap", "multivariate t", "GARCH-filtered simulation")
 
 
@@ -115,6 +115,6 @@ LINES = (
     _signals("C2*", "C2*", at_most(0.64, ideal=0.5)),
     _signals("spectra over stored", "spectra", at_most(2.0, ideal=1.0)),
     _signals("autocorrelation over stored", "autocorrelation", at_most(2.0, ideal=1.0)),
-    _signals("gain of nearest neighbours by DTW, points", "1-NN-DTW gain", above_rivals()),
+    _signals("gain of nearest neighbors by DTW, points", "1-NN-DTW gain", above_rivals()),
     _signals("gain of a classifier like ROCKET, points", "ROCKET gain", above_rivals()),
 )

@@ -21,7 +21,7 @@ class Scores(NamedTuple):
     """Measures of new rows."""
 
     auc: float  # two-sample AUC: gradient boosting, cross-validated, new against held-out rows; ideal 0.5
-    c2st: float  # C2*: ½ + mean of |accuracy − ½| of a nearest-neighbour classifier over real and new; ideal 0.5
+    c2st: float  # C2*: ½ + mean of |accuracy − ½| of a nearest-neighbor classifier over real and new; ideal 0.5
     forest_gap: float  # score of a forest trained on new rows, minus one trained on stored rows, on held-out rows
     copies: float  # share closer to a stored row than 99 % of held-out rows are; ideal 0.01
     train_proximity: float  # share closer to the stored rows than to the held-out rows; ideal 0.5

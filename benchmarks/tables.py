@@ -56,7 +56,7 @@ def replay(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Generated
 
 
 def interpolation(synth: sa.Synthesizer, n: int, rng: np.random.Generator) -> Generated:
-    """Random points between a row and one of its five nearest neighbours, as in SMOTE."""
+    """Random points between a row and one of its five nearest neighbors, as in SMOTE."""
     codec = synth.codec
     features = codec.encode(codec.stored)
     near = NearestNeighbors(n_neighbors=min(6, codec.K)).fit(features).kneighbors(features)[1][:, 1:]
@@ -119,7 +119,7 @@ def jittered(codec: TableCodec, frame: Any, amount: float = JITTER) -> np.ndarra
 
 
 def decoded(codec: TableCodec, features: Any, rng: np.random.Generator) -> Any:
-    """Decode features (n, p) to rows; cells that are not modelled come from stored rows."""
+    """Decode features (n, p) to rows; cells that are not modeled come from stored rows."""
     return codec.decode(features, rng.integers(codec.K, size=len(features)))
 
 
@@ -178,7 +178,7 @@ def measure(task: Task, K: int, seed: int, methods: dict[str, Method]) -> dict[s
     stored, held_out = split(task, K, seed)
     synth = sa.fit(stored, "table")
     codec = synth.codec
-    modelled = [column for column in codec.columns if column.transform is not None]
+    modeled = [column for column in codec.columns if column.transform is not None]
     reference = TableCodec.fit(task.frame)  # the same features for every split
     true = jittered(codec, held_out)
     trained_on_stored = scores(task, stored, held_out)
@@ -189,7 +189,7 @@ def measure(task: Task, K: int, seed: int, methods: dict[str, Method]) -> dict[s
         trained = scores(task, new, held_out)
         figures[name] = [
             *metrics,
-            float(np.mean(distances(modelled, held_out, new))),
+            float(np.mean(distances(modeled, held_out, new))),
             correlation_error(reference.encode(held_out), reference.encode(new)),
             *trained,
             trained[0] - trained_on_stored[0],

@@ -27,7 +27,7 @@ RULES: dict[str, Callable[[Any], float]] = {
     "natural": temperature.natural,
     "leave-one-out": temperature.leave_one_out,
 }
-COLOURS = dict(zip(RULES, ("tab:red", "tab:green", "tab:blue"), strict=True))
+COLORS = dict(zip(RULES, ("tab:red", "tab:green", "tab:blue"), strict=True))
 COLDER = 50.0
 """Factor of the natural beta for the last row of draws, which are copies."""
 
@@ -104,7 +104,7 @@ def draw_figure(path: Path) -> None:
         for axis in column:
             for name, beta in chosen.items():
                 style = ":" if name == "leave-one-out" else "-"
-                axis.axvline(beta, color=COLOURS[name], linestyle=style, label=f"{name}: {beta:,.0f}")
+                axis.axvline(beta, color=COLORS[name], linestyle=style, label=f"{name}: {beta:,.0f}")
         column[0].set_title(f"digit 3, {K} stored")
         column[1].legend(loc="upper left", fontsize=8)
         column[-1].set_xlabel("beta")
@@ -118,7 +118,7 @@ def _curves(axes: Any, case: Digits, betas: Any) -> None:
     curve = temperature.entropy_curve(case.bank, betas)
     axes[0].plot(betas, curve.entropy / np.log(case.bank.K), color="black", label="attention entropy / log K")
     steepness = -curve.slope / np.abs(curve.slope).max()
-    axes[0].plot(betas, steepness, color="grey", linestyle="--", label="−dH/dβ, scaled")
+    axes[0].plot(betas, steepness, color="gray", linestyle="--", label="−dH/dβ, scaled")
     axes[0].set_xscale("log")
     axes[0].legend(loc="upper right", fontsize=8)
     likelihoods = [case.likelihood(beta) for beta in betas]
@@ -127,10 +127,10 @@ def _curves(axes: Any, case: Digits, betas: Any) -> None:
     coarse = betas[::3]
     ratio, accuracy_real, accuracy_new = np.array([case.evaluated(beta) for beta in coarse]).T
     axes[2].semilogy(coarse, ratio, color="black", label="novelty ratio (ideal 1)")
-    axes[2].axhline(1, color="lightgrey", linewidth=0.8)
+    axes[2].axhline(1, color="lightgray", linewidth=0.8)
     axes[3].plot(coarse, accuracy_real, color="tab:orange", label="1-NN accuracy on held-out (ideal 0.5)")
     axes[3].plot(coarse, accuracy_new, color="tab:purple", label="1-NN accuracy on new (ideal 0.5)")
-    axes[3].axhline(0.5, color="lightgrey", linewidth=0.8)
+    axes[3].axhline(0.5, color="lightgray", linewidth=0.8)
     axes[2].legend(loc="upper right", fontsize=8)
     axes[3].legend(loc="center left", fontsize=8)
 

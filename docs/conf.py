@@ -15,7 +15,7 @@ import stochattn  # noqa: E402
 for module in ("bounds", "conditioning", "energy", "metrics", "multihead", "neighbors", "temperature"):
     sys.modules[f"stochattn.{module}"] = getattr(stochattn, module)  # documented under their public names
 
-project, author, copyright = "stochattn", "The stochattn authors", "the stochattn authors, MIT licence"
+project, author, copyright = "stochattn", "The stochattn authors", "the stochattn authors, MIT license"
 version = release = stochattn.__version__
 
 extensions = [

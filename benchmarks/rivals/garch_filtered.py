@@ -1,7 +1,7 @@
 """Filtered historical simulation (Barone-Adesi, Giannopoulos and Vosper 1999) with a GARCH(1,1) for each ticker.
 
 variance_t = omega + alpha e²_{t−1} + beta variance_{t−1} is fitted by Gaussian quasi-likelihood. New paths take the
-standardised residuals of whole stored days, so that tickers move together, and scale them by the simulated variances.
+standardized residuals of whole stored days, so that tickers move together, and scale them by the simulated variances.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ def maximum_likelihood(rows: Array) -> tuple[Array, Array, float]:
     T, N = rows.shape
     centre, scatter, nu = rows.mean(0), np.cov(rows.T).reshape(N, N), 6.0
     for _ in range(MAX_STEPS):
-        centred = rows - centre
-        distance = np.einsum("ti,ti->t", centred, np.linalg.solve(scatter, centred.T).T)
+        centered = rows - centre
+        distance = np.einsum("ti,ti->t", centered, np.linalg.solve(scatter, centered.T).T)
         new = _degrees_of_freedom(distance, N)
         weights = (new + N) / (new + distance)
         centre = weights @ rows / weights.sum()
-        centred = rows - centre
-        scatter = (centred * weights[:, None]).T @ centred / T
+        centered = rows - centre
+        scatter = (centered * weights[:, None]).T @ centered / T
         if abs(new - nu) < TOLERANCE * nu:
             break
         nu = new
@@ -33,7 +33,7 @@ def maximum_likelihood(rows: Array) -> tuple[Array, Array, float]:
 
 
 def _degrees_of_freedom(distance: Array, N: int) -> float:
-    """The nu that maximises the likelihood of squared Mahalanobis distances (T,) in N dimensions."""
+    """The nu that maximizes the likelihood of squared Mahalanobis distances (T,) in N dimensions."""
 
     def slope(nu: float) -> float:
         w = (nu + N) / (nu + distance)

@@ -46,7 +46,7 @@ def _trained(
     encoder = nn.Sequential(nn.Linear(p + n_classes, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2 * CODE))
     decoder = nn.Sequential(nn.Linear(CODE + n_classes, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, p))
     log_noise = torch.zeros((), requires_grad=True)
-    optimiser = torch.optim.Adam([*encoder.parameters(), *decoder.parameters(), log_noise], RATE)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters(), log_noise], RATE)
 
     def loss(x: Any, told: Any) -> Any:
         mean, log_variance = encoder(torch.cat([x, told], dim=1)).chunk(2, dim=1)
@@ -58,9 +58,9 @@ def _trained(
     bounds: list[tuple[int, float]] = []
     for epoch in range(1, epochs + 1):
         for batch in torch.randperm(len(rows[0])).split(BATCH):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss(rows[0][batch], rows[1][batch]).backward()
-            optimiser.step()
+            optimizer.step()
         if others is not None and epoch % EVERY == 0:
             with torch.no_grad():
                 bounds.append((epoch, float(loss(others[0].repeat(8, 1), others[1].repeat(8, 1)))))

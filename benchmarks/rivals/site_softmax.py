@@ -1,6 +1,6 @@
 """Softmax regressions of each site of aligned sequences on other sites, with an L2 penalty, by kernels.
 
-The coefficients that minimise a loss with an L2 penalty are sums over the n sequences (the representer theorem):
+The coefficients that minimize a loss with an L2 penalty are sums over the n sequences (the representer theorem):
 J_i(a; j, b) = Σ_n A_i[n, a] 1[x_nj = b]. The (L, n, q) numbers A replace the (L q)² numbers J, and a logit at site i is
 h_i(a) + Σ_n A_i[n, a] · (number of the sites j that i may depend on, at which the sequence equals sequence n).
 """
@@ -32,14 +32,14 @@ class Regressions(NamedTuple):
 
 
 def sequence_weights(codes: Any) -> Any:
-    """1 over the number of sequences that are alike, (n,), normalised."""
+    """1 over the number of sequences that are alike, (n,), normalized."""
     alike = (codes[:, None] == codes[None]).mean(2) >= THETA
     weights = 1 / alike.sum(1)
     return weights / weights.sum()
 
 
 def fit(codes: Any, weights: Any, order: Any, gram: Any, penalty: float) -> Regressions:
-    """Minimise −Σ_n w_n log p(x_ni | others) + penalty |J_i|² + FIELD_PENALTY |h_i|² at each site i.
+    """Minimize −Σ_n w_n log p(x_ni | others) + penalty |J_i|² + FIELD_PENALTY |h_i|² at each site i.
 
     gram: (L, n, n), equal symbols of two sequences at the sites that site i may depend on
 

@@ -18,11 +18,11 @@ PathSampler = Callable[[int, int, np.random.Generator], Array]
 
 
 def mean_length(series: Array) -> float:
-    """The mean run length that minimises the error of the variance of the mean; runs of one series: (runs, days)."""
-    centred = series - series.mean()
+    """The mean run length that minimizes the error of the variance of the mean; runs of one series: (runs, days)."""
+    centered = series - series.mean()
     n = series.size
     bandwidth = math.ceil(math.sqrt(n)) + max(5, math.ceil(math.log10(n)))
-    covariance = np.array([np.sum(centred[:, k:] * centred[:, : series.shape[1] - k]) / n for k in range(bandwidth)])
+    covariance = np.array([np.sum(centered[:, k:] * centered[:, : series.shape[1] - k]) / n for k in range(bandwidth)])
     quiet, limit = max(5, math.ceil(math.log10(n))), 2 * math.sqrt(math.log10(n) / n)
     small = np.abs(covariance / covariance[0]) < limit
     first = next((k for k in range(1, bandwidth - quiet) if small[k : k + quiet].all()), bandwidth - quiet)

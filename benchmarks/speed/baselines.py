@@ -1,4 +1,4 @@
-"""Baselines on a CPU, each in its best configuration: the loops of the paper, vectorised NumPy, BlackJAX.
+"""Baselines on a CPU, each in its best configuration: the loops of the paper, vectorized NumPy, BlackJAX.
 
 A baseline is `(patterns, alpha, n_chains, sampler) -> advance` at BETA; `advance(n_steps)` advances all chains and
 returns their states (n_chains, d). Chains start at memories. Code is compiled before `advance` is returned. A test
@@ -41,7 +41,7 @@ def chain_by_chain(patterns: Any, alpha: float, n_chains: int, sampler: str) -> 
     return advance
 
 
-def vectorised(patterns: Any, alpha: float, n_chains: int, sampler: str) -> Advance:
+def vectorized(patterns: Any, alpha: float, n_chains: int, sampler: str) -> Advance:
     """All chains as one matrix in the full space, in the dtype of the patterns, with reused arrays and SFC64."""
     X, keys = patterns, np.ascontiguousarray(patterns.T)
     xi = X[np.arange(n_chains) % len(X)]

@@ -11,7 +11,7 @@ import numpy as np
 
 import stochattn as sa
 
-from .baselines import SEGMENT, Advance, blackjax_mala, chain_by_chain, missing, vectorised
+from .baselines import SEGMENT, Advance, blackjax_mala, chain_by_chain, missing, vectorized
 from .measured import Results, Row, Task
 from .shapes import (
     ALPHA,
@@ -31,7 +31,7 @@ from .shapes import (
 from .timing import Candidate, format_seconds, ratio, seconds, side_by_side, slope_seconds
 from .torch_baselines import STEPS_PER_GRAPH, torch_eager, torch_graph
 
-LOOP, NUMPY, TORCH, BLACKJAX = "chain by chain, NumPy", "vectorised NumPy", "eager torch", "BlackJAX MALA"
+LOOP, NUMPY, TORCH, BLACKJAX = "chain by chain, NumPy", "vectorized NumPy", "eager torch", "BlackJAX MALA"
 GRAPH = "torch in a CUDA graph"
 BEST = {
     LOOP: "float64, full space, as the algorithms are written",
@@ -121,7 +121,7 @@ def on_cpu(
     candidates = {
         LOOP: Candidate(chain_by_chain(X64, ALPHA, n_chains, sampler), choose_threads=True),
         "float64": Candidate(run(sa.MemoryBank(X64)), unit=steps, max_work=steps),
-        NUMPY: Candidate(vectorised(X32, ALPHA, n_chains, sampler), choose_threads=True),
+        NUMPY: Candidate(vectorized(X32, ALPHA, n_chains, sampler), choose_threads=True),
         "float32": Candidate(run(sa.MemoryBank(X32)), unit=steps, max_work=steps),
     }
     needs = {TORCH: ("torch",)} | ({BLACKJAX: ("jax", "blackjax")} if sampler == "mala" else {})

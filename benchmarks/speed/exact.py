@@ -19,7 +19,7 @@ from .timing import Candidate, format_seconds, ratio, seconds, side_by_side
 
 ENTRIES = 2**24
 """Number of entries in one timed draw: 64 MB of float32."""
-NUMPY, TARGET = "vectorised NumPy (float32, SFC64)", 1.3
+NUMPY, TARGET = "vectorized NumPy (float32, SFC64)", 1.3
 CUDA_TARGET = 0.3e9
 CUDA_ENTRIES = 2**31
 
@@ -42,7 +42,7 @@ def kernel_density(X: Any) -> Any:
     return lambda n: fitted.sample(n, random_state=0)
 
 
-def vectorised(X: Any) -> Any:
+def vectorized(X: Any) -> Any:
     """n -> draws (n, d) in plain NumPy: random memories plus normal noise, in the dtype of X."""
     rng = np.random.Generator(np.random.SFC64(0))
 
@@ -67,7 +67,7 @@ def on_cpu(shape: Shape, rounds: int, entries: int, results: Results | None = No
     single, double = (sa.StochasticAttention(sa.MemoryBank(rows), beta=BETA) for rows in (X32, X))
     draws = {
         "scikit-learn KernelDensity.sample (float64)": (kernel_density(X), double),
-        NUMPY: (vectorised(X32), single),
+        NUMPY: (vectorized(X32), single),
     }
     rows = []
     for baseline, (draw, model) in draws.items():

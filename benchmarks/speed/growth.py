@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 import stochattn as sa
 
-from .baselines import vectorised
+from .baselines import vectorized
 from .chains import ours
 from .limits import NORMALS, PRODUCTS, READ
 from .measured import Curve, Results, Task
@@ -53,7 +53,7 @@ def curve(
     results: Results,
 ) -> Sequence[Curve]:
     """Seconds per step at each (chains, K, d): ours, a full-space baseline, and the limits measured in this run."""
-    baseline = "eager torch, full space" if device == "cuda" else "vectorised NumPy, full space"
+    baseline = "eager torch, full space" if device == "cuda" else "vectorized NumPy, full space"
     series: dict[str, list[float]] = {"stochattn": [], baseline: [], "products": [], "normals": [], "memory": []}
     for n, K, d in points:
         mine, theirs = step_seconds(n, K, d, target_seconds, device)
@@ -73,7 +73,7 @@ def step_seconds(n: int, K: int, d: int, target_seconds: float, device: str) -> 
         import torch
 
         X = torch.from_numpy(np.array(X)).cuda()
-    baseline = Candidate((torch_eager if device == "cuda" else vectorised)(X, ALPHA, n, "ula"))
+    baseline = Candidate((torch_eager if device == "cuda" else vectorized)(X, ALPHA, n, "ula"))
     mine = slope_seconds(ours(sa.MemoryBank(X, copy=False), "ula", n), target_seconds, MAX_STEPS)
     count = work_units(baseline, target_seconds)
     work = partial(baseline.advance, count)

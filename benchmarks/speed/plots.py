@@ -11,7 +11,7 @@ from .measured import MAX_OTHER_WORK, Curve, Results, Row
 from .wording import figure as format_value
 
 LIMITS = {"products": ":", "normals": "--", "memory": "-."}
-COLOURS = {"stochattn": "#1b6ca8", "baseline": "#c0552d", "limit": "#777777"}
+COLORS = {"stochattn": "#1b6ca8", "baseline": "#c0552d", "limit": "#777777"}
 
 
 def draw_curves(results: Results, path: Path) -> None:
@@ -34,11 +34,11 @@ def _draw(axis: Any, curve: Curve) -> None:
     for label, seconds in curve.series.items():
         if label in LIMITS:
             line = f"limit: {label}"
-            axis.plot(curve.x, seconds, LIMITS[label], color=COLOURS["limit"], linewidth=1.2, label=line)
+            axis.plot(curve.x, seconds, LIMITS[label], color=COLORS["limit"], linewidth=1.2, label=line)
             continue
-        colour = COLOURS.get(label, COLOURS["baseline"])
+        color = COLORS.get(label, COLORS["baseline"])
         fitted = f"{label}, slope {slope(curve.x, seconds):.2f}"
-        axis.plot(curve.x, seconds, "o-", color=colour, markersize=4, linewidth=1.8, label=fitted)
+        axis.plot(curve.x, seconds, "o-", color=color, markersize=4, linewidth=1.8, label=fitted)
     axis.set(xscale="log", yscale="log", xlabel=curve.x_label)
     measured = [t for label, seconds in curve.series.items() if label not in LIMITS for t in seconds]
     axis.set_ylim(min(measured) / 100, max(measured) * 2)  # hides limits far below the curves
@@ -60,16 +60,16 @@ def draw_ratios(results: Results, path: Path) -> None:
     ]
     figure, axis = pyplot.subplots(figsize=(8.6, 0.8 + 0.23 * len(rows)))
     places = range(len(rows))[::-1]
-    colours = [_colour(row) for row in rows]
+    colors = [_color(row) for row in rows]
     # Bars start at 1, where both are equally fast; bars to the right mean that stochattn is faster.
-    axis.barh(places, [(row.value or 1) - 1 for row in rows], left=1, color=colours, height=0.65)
+    axis.barh(places, [(row.value or 1) - 1 for row in rows], left=1, color=colors, height=0.65)
     for place, row in zip(places, rows, strict=True):
         end = max(row.value or 1, row.target or 1, 1)
         axis.text(end * 1.1, place, format_value(row.value, row.unit), va="center", fontsize=7.5)
         if row.target:
             axis.plot([row.target] * 2, [place - 0.42, place + 0.42], color="black", linewidth=1.8)
     axis.set_yticks(places, [_short(row) for row in rows], fontsize=7.5)
-    axis.set(xscale="log", xlabel="speed relative to the baseline (tick: target; grey: disturbed)")
+    axis.set(xscale="log", xlabel="speed relative to the baseline (tick: target; gray: disturbed)")
     axis.axvline(1, color="black", linewidth=0.8)
     axis.grid(axis="x", alpha=0.25)
     axis.margins(y=0.01)
@@ -80,10 +80,10 @@ def draw_ratios(results: Results, path: Path) -> None:
     pyplot.close(figure)
 
 
-def _colour(row: Row) -> str:
+def _color(row: Row) -> str:
     if row.disturbed > MAX_OTHER_WORK:
         return "#b8b8b8"
-    return COLOURS["stochattn"] if (row.value or 0) >= 1 else COLOURS["baseline"]
+    return COLORS["stochattn"] if (row.value or 0) >= 1 else COLORS["baseline"]
 
 
 def _short(row: Row) -> str:

@@ -77,13 +77,13 @@ print(f"largest difference of log densities: {np.abs(log_p - alone.log_density(n
 
 squares = np.linspace(5, 50, 200)
 plt.hist(2 * (np.log((80.0 / (2 * np.pi)) ** (D / 2) / K) - log_p), bins=25, density=True, alpha=0.5, label="200 draws")
-plt.plot(squares, chi2(D).pdf(squares), "k", label="chi-square law")
+plt.plot(squares, chi2(D).pdf(squares), "k", label="chi-square distribution")
 plt.gca().set(title="Squared distance to the memory, in units of 1/beta", xlabel="from the density", ylabel="density")
 plt.legend()
 plt.show()
 
 # %%
-# The law does not depend on how the bank is cut into chunks.
+# The distribution does not depend on how the bank is cut into chunks.
 
 for rows in (1_000, 5_000, 20_000):
     cut = sa.StochasticAttention(x.rechunk((rows, -1)), beta=80.0)

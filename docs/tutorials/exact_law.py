@@ -1,6 +1,6 @@
 r"""
-The exact law, and why it judges chains
-=======================================
+The exact distribution, and why it judges chains
+================================================
 
 The target of the sampler, :math:`p_\beta \propto \exp(-\beta E)`, is a Gaussian mixture with one component per memory.
 It can be drawn exactly, so a Langevin chain can be compared with the truth instead of with another chain. This
@@ -15,7 +15,7 @@ import stochattn as sa
 # %%
 # Memories on a circle
 # --------------------
-# Six memories in the plane make pictures possible. They have unit length, so they have equal weights.
+# Six memories in the plane can be drawn. They have unit length, so they have equal weights.
 
 angles = np.linspace(0, 2 * np.pi, 6, endpoint=False)
 bank = sa.MemoryBank(np.stack([np.cos(angles), np.sin(angles)], axis=1))
@@ -80,7 +80,7 @@ plt.show()
 # Chains that look right and are not
 # ----------------------------------
 # At beta = 50 the basins are separated. Four chains that start at two memories have steady energies, which are those
-# of exact draws, and yet they have visited two of six memories. The exact law shows it at once.
+# of exact draws, and yet they have visited two of six memories. The exact distribution shows it at once.
 
 cold = sa.StochasticAttention(bank, beta=50.0)
 starts = bank.patterns[[0, 0, 1, 1]]

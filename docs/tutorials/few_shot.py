@@ -2,8 +2,8 @@
 Few-shot image augmentation
 ===========================
 
-With five labelled pictures of each class you will train two classifiers, add new pictures made from the stored ones,
-and measure on pictures that were not used whether they help. Noise added to the stored pictures is the comparison.
+With five labeled images of each class you will train two classifiers, add new images made from the stored ones,
+and measure on images that were not used whether they help. Noise added to the stored images is the comparison.
 """
 
 import matplotlib.pyplot as plt
@@ -16,54 +16,54 @@ from sklearn.svm import SVC
 import stochattn as sa
 
 # %%
-# Five pictures of each digit
-# ---------------------------
+# Five images of each digit
+# -------------------------
 # The digits of scikit-learn have 8 x 8 pixels. They get a margin and are enlarged to 16 x 16 pixels, because the
-# generator moves lines by parts of a pixel, and lines need room to move. Pictures for `fit` have levels from 0 to
+# generator moves lines by parts of a pixel, and lines need room to move. Images for `fit` have levels from 0 to
 # 255.
 
 digits = load_digits()
 levels = (np.pad(digits.images, ((0, 0), (1, 1), (1, 1))) * (255 / 16)).round().astype(np.uint8)
-pictures = np.stack([np.asarray(Image.fromarray(x).resize((16, 16), Image.Resampling.BICUBIC)) for x in levels])
+images = np.stack([np.asarray(Image.fromarray(x).resize((16, 16), Image.Resampling.BICUBIC)) for x in levels])
 SHOTS, NEW = 5, 300
 
 
 def split(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of SHOTS pictures of each class, and of all others."""
-    order = np.random.default_rng(seed).permutation(len(pictures))
+    """Indices of SHOTS images of each class, and of all others."""
+    order = np.random.default_rng(seed).permutation(len(images))
     stored = np.concatenate([order[digits.target[order] == digit][:SHOTS] for digit in range(10)])
     return stored, np.setdiff1d(order, stored)
 
 
 stored, others = split(0)
-synth = sa.fit(pictures[stored], labels=[str(digit) for digit in digits.target[stored]])
+synth = sa.fit(images[stored], labels=[str(digit) for digit in digits.target[stored]])
 print(synth)
 sixes = synth.subset("6").sample(10, rng=0)
 
 fig, axes = plt.subplots(3, 5, figsize=(5, 3.1))
-shown = np.concatenate((pictures[stored][5 * 6 : 5 * 7], sixes)).reshape(3, 5, 16, 16)
+shown = np.concatenate((images[stored][5 * 6 : 5 * 7], sixes)).reshape(3, 5, 16, 16)
 for title, line, some in zip(("stored", "new", "new"), axes, shown, strict=True):
     line[0].set_ylabel(title)
-    for axis, picture in zip(line, some, strict=True):
-        axis.imshow(picture, cmap="gray_r")
+    for axis, image in zip(line, some, strict=True):
+        axis.imshow(image, cmap="gray_r")
         axis.set(xticks=[], yticks=[])
 fig.suptitle("Stored sixes, and new ones")
 plt.show()
 
 # %%
-# A new picture is a stored one whose lines are moved, in the ways in which similar stored pictures differ from it.
+# A new image is a stored one whose lines are moved, in the ways in which similar stored images differ from it.
 #
 # Does it help?
 # -------------
-# For each of five random choices of the stored pictures, two classifiers are trained on the stored pictures alone, on
-# these and noisy copies of them, and on these and the new ones. The class of a new picture is that of its subset.
+# For each of five random choices of the stored images, two classifiers are trained on the stored images alone, on
+# these and noisy copies of them, and on these and the new ones. The class of a new image is that of its subset.
 
-MODELS = {"SVM": SVC(C=10), "nearest neighbour": KNeighborsClassifier(1)}
-SETS = ("stored only", "and noisy copies", "and new pictures")
+MODELS = {"SVM": SVC(C=10), "nearest neighbor": KNeighborsClassifier(1)}
+SETS = ("stored only", "and noisy copies", "and new images")
 scores = np.empty((len(MODELS), len(SETS), 5))
 for seed in range(5):
     stored, others = split(seed)
-    x, y = pictures[stored], digits.target[stored]
+    x, y = images[stored], digits.target[stored]
     synth = sa.fit(x, labels=[str(label) for label in y])
     new = np.concatenate([synth.subset(str(digit)).sample(NEW // 10, rng=seed) for digit in range(10)])
     noise = np.random.default_rng(seed).normal(0, 30, new.shape)
@@ -73,13 +73,13 @@ for seed in range(5):
     for i, model in enumerate(MODELS.values()):
         for j, (images, labels) in enumerate(training):
             model.fit(images.reshape(len(images), -1) / 255, labels)
-            scores[i, j, seed] = model.score(pictures[others].reshape(len(others), -1) / 255, digits.target[others])
+            scores[i, j, seed] = model.score(images[others].reshape(len(others), -1) / 255, digits.target[others])
 
 for model, values in zip(MODELS, scores, strict=True):
     for name, accuracies in zip(SETS, values, strict=True):
         print(f"{model:17s} {name:17s} {accuracies.mean():.1%}")
     gain = values[2] - values[0]
-    print(f"{'':17s} gain of new pictures {gain.mean():+.1%} ± {gain.std(ddof=1) / np.sqrt(5):.1%} (standard error)")
+    print(f"{'':17s} gain of new images {gain.mean():+.1%} ± {gain.std(ddof=1) / np.sqrt(5):.1%} (standard error)")
 
 # %%
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.2), sharey=True)
@@ -91,7 +91,7 @@ axes[0].set_ylabel("test accuracy")
 plt.show()
 
 # %%
-# New pictures help both classifiers, the nearest neighbour more than the SVM, and noise helps neither: it moves no
-# line. The gain depends on the choice of the five pictures (one line of the figure each), and for two of them the SVM
-# gains next to nothing, so measure it on your own data. A new picture shows what one stored picture shows, in another
-# shape: variants of a digit that no stored picture has, such as a seven with a bar, do not appear.
+# New images help both classifiers, the nearest neighbor more than the SVM, and noise helps neither: it moves no
+# line. The gain depends on the choice of the five images (one line of the figure each), and for two of them the SVM
+# gains next to nothing, so measure it on your own data. A new image shows what one stored image shows, in another
+# shape: variants of a digit that no stored image has, such as a seven with a bar, do not appear.

@@ -2,7 +2,7 @@
 In-painting and imputation by conditions
 ========================================
 
-One verb, `condition`, completes pictures, fills in missing cells of a table and draws the free coordinates of a vector.
+One verb, `condition`, completes images, fills in missing cells of a table and draws the free coordinates of a vector.
 You will use all three, and measure on data that was not stored how good the completions are.
 """
 
@@ -14,10 +14,11 @@ from sklearn.linear_model import LinearRegression
 import stochattn as sa
 
 # %%
-# Vectors: the conditional law is exact
-# -------------------------------------
-# The paper's law is a Gaussian mixture, so that conditioning only changes the weights of the memories. In the plane
-# this can be seen: given that the first coordinate is 0.9, draws lie on a line, near the memories that agree with it.
+# Vectors: the conditional distribution is exact
+# ----------------------------------------------
+# The paper's distribution is a Gaussian mixture, so that conditioning only changes the weights of the memories. In
+# the plane this can be seen: given that the first coordinate is 0.9, draws lie on a line, near the memories
+# that agree with it.
 
 angles = np.linspace(0, 2 * np.pi, 12, endpoint=False)
 ring = sa.StochasticAttention(np.stack([np.cos(angles), np.sin(angles)], axis=1), beta=40.0)
@@ -30,37 +31,37 @@ y = np.linspace(-1.2, 1.2, 200)
 density = np.exp(ring.condition({0: 0.9}).log_density(np.column_stack((np.full(200, 0.9), y))))
 axes[1].hist(given[:, 1], bins=40, density=True, color="C3", alpha=0.5)
 axes[1].plot(y, density, "k")
-axes[1].set(title="The law of y given x = 0.9", xlabel="y")
+axes[1].set(title="The distribution of y given x = 0.9", xlabel="y")
 plt.show()
 
 # %%
 # The histogram of the draws follows the density, which is known in closed form.
 #
-# Pictures: the lower half from the upper half
-# --------------------------------------------
+# Images: the lower half from the upper half
+# ------------------------------------------
 # 200 digits are stored. The upper half of a digit that was not stored is the condition: a rectangle of rows and
-# columns, with the picture that it is read from. Completions keep these pixels exactly.
+# columns, with the image that it is read from. Completions keep these pixels exactly.
 
 digits = load_digits()
-pictures = (digits.images * (255 / 16)).round().astype(np.uint8)
-pictures, unseen = pictures[:200], pictures[[1002, 1013, 1020]]
-synth = sa.fit(pictures, generator="patches")
-completed = [synth.condition({((0, 4), (0, 8)): picture}).sample(6, rng=0) for picture in unseen]
+images = (digits.images * (255 / 16)).round().astype(np.uint8)
+images, unseen = images[:200], images[[1002, 1013, 1020]]
+synth = sa.fit(images, generator="patches")
+completed = [synth.condition({((0, 4), (0, 8)): image}).sample(6, rng=0) for image in unseen]
 
 fig, axes = plt.subplots(3, 8, figsize=(7, 2.9))
-for line, picture, new in zip(axes, unseen, completed, strict=True):
-    hidden = np.where(np.arange(8)[:, None] < 4, picture.astype(float), np.nan)
-    for axis, image in zip(line, (picture, hidden, *new), strict=True):
-        axis.imshow(image, cmap="gray_r", vmin=0, vmax=255)
+for line, image, new in zip(axes, unseen, completed, strict=True):
+    hidden = np.where(np.arange(8)[:, None] < 4, image.astype(float), np.nan)
+    for axis, shown in zip(line, (image, hidden, *new), strict=True):
+        axis.imshow(shown, cmap="gray_r", vmin=0, vmax=255)
         axis.set(xticks=[], yticks=[])
 for axis, title in zip(axes[0], ("true", "given", "completed"), strict=False):
     axis.set_title(title)
 plt.show()
-kept = [(new[:, :4] == picture[:4]).all() for picture, new in zip(unseen, completed, strict=True)]
+kept = [(new[:, :4] == image[:4]).all() for image, new in zip(unseen, completed, strict=True)]
 print("given pixels are kept:", all(kept))
 
 # %%
-# Where the given half leaves the digit open, completions differ: the second picture becomes a seven, a two or a
+# Where the given half leaves the digit open, completions differ: the second image becomes a seven, a two or a
 # three.
 #
 # Tables: missing cells
@@ -99,5 +100,5 @@ plt.show()
 
 # %%
 # The draws give better estimates than the regression here, because the relation is curved, and with them an interval
-# for each wine that is as wide as the other cells leave it open. An interval is a statement of the fitted law, so
-# check its coverage on rows that you hold out, as above, before you rely on it.
+# for each wine that is as wide as the other cells leave it open. An interval is a statement of the fitted
+# distribution, so check its coverage on rows that you hold out, as above, before you rely on it.

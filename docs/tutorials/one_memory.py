@@ -2,8 +2,8 @@
 One memory that classifies and forgets
 ======================================
 
-A bank of labelled pictures is a classifier without training. You will let one `HopfieldMemory` classify digits, name
-the stored pictures behind an answer, flag pictures of an unknown class, learn this class, and forget a picture exactly.
+A bank of labeled images is a classifier without training. You will let one `HopfieldMemory` classify digits, name
+the stored images behind an answer, flag images of an unknown class, learn this class, and forget an image exactly.
 """
 
 import matplotlib.pyplot as plt
@@ -15,9 +15,9 @@ from sklearn.metrics import roc_auc_score
 from stochattn.nn import HopfieldMemory
 
 # %%
-# Store labelled rows
-# -------------------
-# Twenty pictures of each digit from 0 to 8 are stored as rows of unit length; nines are unknown at first. The values
+# Store labeled rows
+# ------------------
+# Twenty images of each digit from 0 to 8 are stored as rows of unit length; nines are unknown at first. The values
 # of the memory are the labels, one-hot, so that it reads probabilities: softmax(beta X q) Y.
 
 images, labels = load_digits(return_X_y=True)
@@ -30,7 +30,7 @@ known, nines = others[labels[others] != 9], others[labels[others] == 9]
 one_hot = torch.nn.functional.one_hot(labels, 10).double()
 
 # %%
-# beta decides how many neighbours count. Each stored row is predicted from the other rows, and the beta that gives
+# beta decides how many neighbors count. Each stored row is predicted from the other rows, and the beta that gives
 # the true labels the highest probability is taken.
 
 unlike_itself = ~torch.eye(len(stored), dtype=torch.bool)
@@ -52,7 +52,7 @@ print(f"answers with a probability above 0.9: {share:.0%} of all, and {sure:.1%}
 # %%
 # Why this answer?
 # ----------------
-# The weights of the stored rows add up to one. Here is a picture that the memory is least sure about, with the rows
+# The weights of the stored rows add up to one. Here is an image that the memory is least sure about, with the rows
 # that have the largest weights.
 
 query = known[p.amax(-1).argmin()]

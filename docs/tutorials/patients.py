@@ -44,7 +44,7 @@ new = synth.sample(150, rng=0)
 print(new.head(4).to_string(index=False))
 
 # %%
-# What was recognised
+# What was recognized
 # -------------------
 # Notes say what happened to the columns. The two rules were stated above, and hold in every new row. Without
 # ``constraints``, rules that hold in all stored rows and would hardly do so by chance are found and kept.
@@ -91,7 +91,7 @@ for name, table in (("150 stored", stored), ("150 new", new), ("2,000 new", synt
 # --------------------
 # Split-half validation fits half of the stored patients and plays the attacker: can somebody who holds the new rows
 # tell the fitted half from the other half, by the distance to the nearest new row? An AUC of 0.5 is chance. For
-# comparison, the paper's law at a very low temperature (beta = 10,000) gives nearly exact copies.
+# comparison, the paper's distribution at a very low temperature (beta = 10,000) gives nearly exact copies.
 
 cold = sa.fit(stored, beta=10_000.0)
 results = {"default": synth, "p_beta, cold": cold}
@@ -108,7 +108,7 @@ for name, one in results.items():
 #
 # A condition
 # -----------
-# Rows with a value, a range or a set of values are drawn from the conditional law.
+# Rows with a value, a range or a set of values are drawn from the conditional distribution.
 
 older = synth.condition(smoker="yes", age=sa.Range(ge=60, lt=70)).sample(5, rng=0)
 print(older[["age", "smoker", "systolic", "total"]].to_string(index=False))

@@ -42,7 +42,7 @@ print(*stored[:3], sep="\n")
 # %%
 # New members
 # -----------
-# `fit` recognises aligned sequences and chooses the generator made for them. `sample` returns aligned texts. For
+# `fit` recognizes aligned sequences and chooses the generator made for them. `sample` returns aligned texts. For
 # comparison we also draw each column on its own, which is what a profile without insertions does.
 
 synth = sa.fit(stored)

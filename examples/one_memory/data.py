@@ -1,4 +1,4 @@
-"""Labelled unit rows: digits of scikit-learn, MNIST, and embeddings of sentences; and splits with unknown classes."""
+"""Labeled unit rows: digits of scikit-learn, MNIST, and embeddings of sentences; and splits with unknown classes."""
 
 from __future__ import annotations
 

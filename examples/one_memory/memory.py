@@ -1,4 +1,4 @@
-"""A classifier that is one HopfieldMemory of labelled rows."""
+"""A classifier that is one HopfieldMemory of labeled rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True)
 class OneMemory:
-    """Labelled unit rows (K, d). A query reads the weighted average of the labels, softmax(beta X q) Y.
+    """Labeled unit rows (K, d). A query reads the weighted average of the labels, softmax(beta X q) Y.
 
     beta has the highest likelihood of every label given the other rows (leave-one-out), so that the average is a
     probability. log beta has a normal prior with standard deviation 1 around log 32, which matters where the other rows

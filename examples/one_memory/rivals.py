@@ -1,4 +1,4 @@
-"""Usual classifiers with a score for strangers: neighbours, SVM, logistic regression, prototypes, Mahalanobis."""
+"""Usual classifiers with a score for strangers: neighbors, SVM, logistic regression, prototypes, Mahalanobis."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Answers(NamedTuple):
 Method = Callable[[np.ndarray, np.ndarray, np.ndarray], Answers]
 
 
-def neighbours(rows: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> Answers:
-    """k nearest neighbours, weighted by inverse distance; strange is far from the nearest."""
+def neighbors(rows: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> Answers:
+    """k nearest neighbors, weighted by inverse distance; strange is far from the nearest."""
     model = _tuned(KNeighborsClassifier(weights="distance"), {"n_neighbors": [1, 3, 5, 9, 15]}, rows, labels)
     return Answers(model.predict_proba(queries), model.kneighbors(queries, 1)[0][:, 0])
 
@@ -70,7 +70,7 @@ def mahalanobis(rows: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> An
 
 
 RIVALS: dict[str, Method] = {
-    "nearest neighbours": neighbours,
+    "nearest neighbors": neighbors,
     "SVM (RBF)": svm,
     "logistic regression": logistic,
     "prototypes": prototypes,

@@ -5,7 +5,7 @@ python -m examples.retrieval [--quick] [--seed 0]
 The question, the measures and the rule below were fixed before any result was seen.
 
 **Data.** MNIST (if STOCHATTN_DATA names a folder with mnist.npz; the digits of scikit-learn otherwise) and MiniLM
-embeddings of sentences (if the weights are installed). A query is the normalised sum of two rows of different groups
+embeddings of sentences (if the weights are installed). A query is the normalized sum of two rows of different groups
 (digits, topics), which are not among the rows that it may see. Its two groups are the wanted ones. Half of the queries
 tune the settings, the other half is for the results.
 

@@ -42,10 +42,10 @@ Figure = tuple[float, float]  # a score and its standard error
 WITHOUT_DRAWS = ("length", "norm")  # signals without draws, whose sign is chosen on the first half
 DIFFERENCE = "difference"
 WRONG = "wrong\ntopic"
-COLOURS = {
+COLORS = {
     "attention": "tab:blue",
     "dropout": "tab:orange",
-    "length": "tab:grey",
+    "length": "tab:gray",
     "norm": "black",
     "topic gap": "tab:green",
 }
@@ -166,17 +166,17 @@ def picture(study: Study, figures: dict[str, dict[str, Figure]], signals: dict[s
     figure, axes = plt.subplots(1, 3, figsize=(9, 4), width_ratios=(3, 2, 3))
     for axis, by_class in zip(axes, (True, False), strict=False):
         labels = [label for label, task in study.tasks.items() if task.is_class is by_class]
-        for i, name in enumerate(COLOURS):
+        for i, name in enumerate(COLORS):
             values, errors = zip(*(figures[name][label] for label in labels), strict=True)
-            x = np.arange(len(labels)) + 0.15 * (i - (len(COLOURS) - 1) / 2)
-            axis.errorbar(x, values, errors, fmt="o", ms=4, capsize=2, color=COLOURS[name], label=name)
-        axis.axhline(0.5 if by_class else 0, color="grey", lw=0.8, ls=":")
+            x = np.arange(len(labels)) + 0.15 * (i - (len(COLORS) - 1) / 2)
+            axis.errorbar(x, values, errors, fmt="o", ms=4, capsize=2, color=COLORS[name], label=name)
+        axis.axhline(0.5 if by_class else 0, color="gray", lw=0.8, ls=":")
         axis.set(xticks=range(len(labels)), title="AUROC" if by_class else "Spearman's correlation")
         axis.set_xticklabels(labels)
     task = study.tasks["displace-\nment"]
     rows = study.second[task.members[study.second]]
     for name in ("attention", "dropout"):
-        axes[2].scatter(task.target[rows], signals[name][rows], s=9, alpha=0.7, color=COLOURS[name])
+        axes[2].scatter(task.target[rows], signals[name][rows], s=9, alpha=0.7, color=COLORS[name])
     axes[2].set(xlabel="displacement: 1 - cos", ylabel="spread of the draws", xscale="log")
     axes[2].set_title("corrupted sentences")
     for axis in axes:
@@ -184,7 +184,7 @@ def picture(study: Study, figures: dict[str, dict[str, Figure]], signals: dict[s
             text.set_fontsize(9)
         axis.tick_params(labelsize=8)
     figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="upper center", ncols=len(COLOURS), fontsize=9, frameon=False
+        *axes[0].get_legend_handles_labels(), loc="upper center", ncols=len(COLORS), fontsize=9, frameon=False
     )
     figure.tight_layout(rect=(0, 0, 1, 0.93))
     save(figure, path)
@@ -263,7 +263,7 @@ def main() -> None:
     console.print(results)
     kinds = kinds_of(study.texts)
     by_kind = table_of("second half: AUROC by kind, without sign changes", "", *kinds)
-    for name in COLOURS:
+    for name in COLORS:
         by_kind.add_row(name, *(f"{kind.score(signals[name], study.second):.2f}" for kind in kinds.values()))
     console.print(by_kind)
     console.print(EXPLANATION)

@@ -28,7 +28,7 @@ class Encoder:
         return np.array([len(row) for row in self.tokenizer(list(texts))["input_ids"]])
 
     def __call__(self, texts: np.ndarray, n_draws: int = 1) -> np.ndarray:
-        """Embeddings (n, n_draws, d) before normalisation.
+        """Embeddings (n, n_draws, d) before normalization.
 
         Each text is repeated within a batch. Noise is independent per row, so one pass computes all draws of a text.
         """

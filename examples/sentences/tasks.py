@@ -12,7 +12,7 @@ from .texts import CORRUPTIONS, FOREIGN, Texts
 
 
 def unit(x: np.ndarray) -> np.ndarray:
-    """Normalise vectors (..., d) to length one."""
+    """Normalize vectors (..., d) to length one."""
     return np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True))
 
 

@@ -31,8 +31,8 @@ def blackjax_baseline(X, alpha, n, sampler):
 BASELINES = [
     ("chain by chain", baselines.chain_by_chain, "ula"),
     ("chain by chain", baselines.chain_by_chain, "mala"),
-    ("numpy", baselines.vectorised, "ula"),
-    ("numpy", baselines.vectorised, "mala"),
+    ("numpy", baselines.vectorized, "ula"),
+    ("numpy", baselines.vectorized, "mala"),
     ("torch", torch_baselines.torch_eager, "ula"),
     ("torch", torch_baselines.torch_eager, "mala"),
     ("blackjax", blackjax_baseline, "mala"),
@@ -222,7 +222,7 @@ def test_a_baseline_that_is_not_installed_gives_a_row(monkeypatch):
     assert lines["BlackJAX MALA"].value is None
     assert "jax, blackjax not installed" in lines["BlackJAX MALA"].details
     assert "torch not installed" in lines["eager torch"].details
-    assert lines["vectorised NumPy"].value > 0
+    assert lines["vectorized NumPy"].value > 0
 
 
 def test_ctrl_c_keeps_what_was_measured(monkeypatch, tmp_path, capsys):

@@ -55,7 +55,7 @@ def blobs(rng, spread=0.05):
     return np.random.default_rng(1).random((10, 1, 8, 8)) + spread * rng.standard_normal((10, 5, 8, 8))
 
 
-def test_classifiers_recognise_people_on_new_portraits():
+def test_classifiers_recognize_people_on_new_portraits():
     rng = np.random.default_rng(0)
     classifiers, others = trained(blobs(rng)), blobs(rng).reshape(50, -1)
     for classifier in classifiers:
@@ -73,8 +73,8 @@ def test_novelty_of_recall_and_of_true_portraits():
 
 
 def test_novelty_ratio_is_a_ratio_of_distances_to_the_stored():
-    black, grey, white = (np.full((10, 5, 8, 8), level) for level in (0.0, 0.4, 1.0))
-    assert novelty(grey, Portraits(black, white)) == pytest.approx((1.0, 0.4))
+    black, gray, white = (np.full((10, 5, 8, 8), level) for level in (0.0, 0.4, 1.0))
+    assert novelty(gray, Portraits(black, white)) == pytest.approx((1.0, 0.4))
 
 
 def test_readout_of_a_cold_draw_is_a_stored_picture_and_of_a_hot_one_an_average():

@@ -11,7 +11,7 @@ from benchmarks import dtw, signal_data, signals
 from benchmarks.rivals import (
     block_bootstrap,
     class_gaussian_process,
-    dtw_barycentres,
+    dtw_barycenters,
     jitter_scale_warp,
     signal_vae,
 )
@@ -71,7 +71,7 @@ def test_pairs_that_are_left_out_are_not_the_nearest():
     np.testing.assert_array_equal(which, np.where(every.min(1) < within, every.argmin(1), -1))
 
 
-def test_a_step_of_barycentre_averaging(monkeypatch):
+def test_a_step_of_barycenter_averaging(monkeypatch):
     monkeypatch.setattr(dtw, "PATH_CELLS_AT_A_TIME", 13**2 * 4)  # several parts
     centres, others = walks(3), walks(6, seed=1).reshape(3, 2, 2, 13)
     weights = np.array([[0.7, 0.3], [0.5, 0.5], [0.1, 0.9]])
@@ -85,35 +85,35 @@ def test_a_step_of_barycentre_averaging(monkeypatch):
         np.testing.assert_allclose(mean, total / mass)
 
 
-def test_barycentres_of_long_signals_stay_within_a_band(monkeypatch):
+def test_barycenters_of_long_signals_stay_within_a_band(monkeypatch):
     """Within a band of 0, points are aligned with those of the same time, and averages are weighted means."""
     centres, others = walks(3), walks(6, seed=1).reshape(3, 2, 2, 13)
     weights = np.array([[0.7, 0.3], [0.5, 0.5], [0.1, 0.9]])
     np.testing.assert_allclose(
         dtw.warped_means(centres, others, weights, 0), np.einsum("nk,nkct->nct", weights, others)
     )
-    assert dtw_barycentres.band_of(300) is None
-    assert dtw_barycentres.band_of(301) == 30
+    assert dtw_barycenters.band_of(300) is None
+    assert dtw_barycenters.band_of(301) == 30
     x, classes = two_classes()
-    monkeypatch.setattr(dtw_barycentres, "MAX_POINTS", 23)
-    monkeypatch.setattr(dtw_barycentres, "BAND_SHARE", 0.0)
-    new = dtw_barycentres.draw(x, classes, np.arange(4), np.random.default_rng(0))
-    near = dtw_barycentres.neighbors(x, classes)
-    for i in range(4):  # half of the signal, 0.15 of two of its neighbours, and the others
+    monkeypatch.setattr(dtw_barycenters, "MAX_POINTS", 23)
+    monkeypatch.setattr(dtw_barycenters, "BAND_SHARE", 0.0)
+    new = dtw_barycenters.draw(x, classes, np.arange(4), np.random.default_rng(0))
+    near = dtw_barycenters.neighbors(x, classes)
+    for i in range(4):  # half of the signal, 0.15 of two of its neighbors, and the others
         means = [
             0.5 * x[i] + 0.15 * x[[*two]].sum(0) + 0.2 / 3 * x[[k for k in near[i] if k not in two]].sum(0)
             for two in itertools.combinations(near[i], 2)
         ]
         assert min(np.abs(new[i] - mean).max() for mean in means) < 1e-12
     euclidean = np.sqrt(np.square(x[0] - x[near[0]]).sum((1, 2)))
-    assert (np.diff(euclidean) >= 0).all()  # neighbours at the same times
+    assert (np.diff(euclidean) >= 0).all()  # neighbors at the same times
 
 
-def test_barycentres_stay_within_classes_and_near_their_signal():
+def test_barycenters_stay_within_classes_and_near_their_signal():
     x, classes = two_classes()
-    new = dtw_barycentres.draw(x, classes, np.arange(10), np.random.default_rng(0))
+    new = dtw_barycenters.draw(x, classes, np.arange(10), np.random.default_rng(0))
     assert ((new[:, 0].argmax(1) > 11) == classes[:10]).all()
-    assert (classes[dtw_barycentres.neighbors(x, classes)] == classes[:, None]).all()
+    assert (classes[dtw_barycenters.neighbors(x, classes)] == classes[:, None]).all()
     assert dtw.distances(new, x[:10]).mean() < dtw.distances(x[2:12], x[:10]).mean()
 
 
@@ -131,7 +131,7 @@ def test_blocks_keep_their_time_and_class():
 
 
 def test_the_gaussian_process_has_the_law_of_a_stationary_one():
-    """400 autoregressions with coefficient 0.8: covariances of neighbours within five standard errors."""
+    """400 autoregressions with coefficient 0.8: covariances of neighbors within five standard errors."""
     rng, x = np.random.default_rng(0), np.zeros((400, 1, 30))
     x[:, :, 0] = rng.normal(size=(400, 1)) / 0.6
     for t in range(1, 30):

@@ -16,7 +16,7 @@ STEPS, ALPHA = 3, 0.01  # Langevin steps of a query in training
 
 
 @dataclass(frozen=True)
-class Regularisation:
+class Regularization:
     """What M networks do in training, with a number for each of them, (M,); None does nothing.
 
     dropout: the probability to drop a number after the embedding, the attention and each map of the MLP; attention: to
@@ -57,9 +57,9 @@ class Networks(nn.Module):
         for name in made[0]:
             self.register_parameter(name, nn.Parameter(torch.stack([one[name] for one in made])))
 
-    def forward(self, x: Tensor, training: Regularisation | None = None) -> Tensor:
+    def forward(self, x: Tensor, training: Regularization | None = None) -> Tensor:
         """Logits (M, B, classes) of images (M, B, tokens, pixels); without `training`, nothing is random."""
-        on = training or Regularisation()
+        on = training or Regularization()
         x = _dropped(self._map("embed", x) + self.position[:, None], on.dropout)
         for i in range(self.shape.layers):
             read = self._attended(self._map(f"qkv{i}", self._norm(f"first{i}", x)), on)
@@ -68,7 +68,7 @@ class Networks(nn.Module):
             x = x + _dropped(self._map(f"down{i}", _dropped(hidden, on.dropout)), on.dropout)
         return self._map("head", self._norm("last", x).mean(2, keepdim=True))[:, :, 0]
 
-    def _attended(self, qkv: Tensor, on: Regularisation) -> Tensor:
+    def _attended(self, qkv: Tensor, on: Regularization) -> Tensor:
         """Multi-head attention of queries, keys and values (M, B, tokens, 3 width): (M, B, tokens, width)."""
         (M, B, T, _), heads = qkv.shape, self.shape.heads
         q, k, v = qkv.reshape(M * B, T, 3, heads, -1).permute(2, 0, 3, 1, 4)

@@ -1,6 +1,6 @@
-"""Noise in attention as a regulariser of training, against dropout, on a small vision transformer and few images.
+"""Noise in attention as a regularizer of training, against dropout, on a small vision transformer and few images.
 
-python -m examples.noise_regulariser [--quick] [--device cuda] [--images 200 1000] [--position 0.1]
+python -m examples.noise_regularizer [--quick] [--device cuda] [--images 200 1000] [--position 0.1]
     [--seeds 16] [--out FILE]
 
 The question, the measure, the settings and the rule below were fixed before the run. A first test of 20 training steps
@@ -13,7 +13,7 @@ has its own split. The default is the smaller number alone, whose run decided th
 **Training.** A vision transformer of four layers, four heads and width 64 sees an image as 16 tokens. 1,200 steps of
 Adam with decoupled weight decay 0.1, batches of 64, peak rate 0.001 with warm-up and cosine. Nothing is random in
 evaluation. Position embeddings start with a standard deviation of 0.1. Found after the run: this is too small for
-networks to use positions well (--position 1.0 has a higher accuracy without any regularisation).
+networks to use positions well (--position 1.0 has a higher accuracy without any regularization).
 
 **Arms.** Each has eight settings, the same number of steps, and for a seed the same weights at the start and the same
 batches. *Weight decay* alone; *dropout* after embedding, attention and MLP; *attention dropout* of weights;
@@ -43,7 +43,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..options import command, parsed, require_writable, torch_device
-from .network import Regularisation, Shape
+from .network import Regularization, Shape
 from .training import Images, Scores, digits, mnist, split, train
 
 N_STEPS, DECAY = 1200, 0.1
@@ -108,7 +108,7 @@ def run(
         tried = settings[:: len(settings) // n_settings]
         numbers = {field: _column(tried, field, device) for field in ("dropout", "attention", "beta")}
         decay = torch.tensor([one.decay for one in tried], device=device)
-        scores = train(shape, splits, seeds, Regularisation(**numbers), decay, n_steps)
+        scores = train(shape, splits, seeds, Regularization(**numbers), decay, n_steps)
         found[name] = Result(tried, *scores)
     return found
 
@@ -172,7 +172,7 @@ def as_json(found: dict[str, Result]) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = command("noise_regulariser", __doc__, "networks that learned little")
+    parser = command("noise_regularizer", __doc__, "networks that learned little")
     parser.add_argument("--device", default="cpu", help="device of torch: cpu, or cuda for the whole run (default cpu)")
     parser.add_argument(
         "--images", type=int, nargs="+", help="numbers of training images, tens (default 200; digits 100)"

@@ -1,4 +1,4 @@
-"""Weighted barycentres under dynamic time warping (Forestier, Petitjean, Dau, Webb and Keogh, 2017), within classes.
+"""Weighted barycenters under dynamic time warping (Forestier, Petitjean, Dau, Webb and Keogh, 2017), within classes.
 
 "Average selected with distance": the weights are 1/2 for a stored signal, 0.15 for two of its five nearest ones, and
 0.2 for the other three together. The average starts at the stored signal. Warps of signals of more than 300 points stay

@@ -1,4 +1,4 @@
-"""The example of noise as a regulariser: its stacked networks, splits and rule, and a short run of the whole."""
+"""The example of noise as a regularizer: its stacked networks, splits and rule, and a short run of the whole."""
 
 import json
 import subprocess
@@ -11,10 +11,10 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-import examples.noise_regulariser.__main__ as regulariser  # noqa: E402
-from examples.noise_regulariser.__main__ import ARMS, DECAYS, RIVALS, Result, Setting, difference, verdict  # noqa: E402
-from examples.noise_regulariser.network import Networks, Regularisation, Shape  # noqa: E402
-from examples.noise_regulariser.training import Images, Scores, split, train  # noqa: E402
+import examples.noise_regularizer.__main__ as regularizer  # noqa: E402
+from examples.noise_regularizer.__main__ import ARMS, DECAYS, RIVALS, Result, Setting, difference, verdict  # noqa: E402
+from examples.noise_regularizer.network import Networks, Regularization, Shape  # noqa: E402
+from examples.noise_regularizer.training import Images, Scores, split, train  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 SHAPE = Shape(tokens=9, pixels=4, width=16, heads=2, layers=2, hidden=24)
@@ -64,7 +64,7 @@ def test_stacked_networks_are_those_of_torch():
         for m in range(3):
             torch.testing.assert_close(found[m], plain_torch(networks, m, x[m]), rtol=1e-4, atol=1e-5)
         zero = torch.zeros(3)
-        torch.testing.assert_close(networks(x, Regularisation(dropout=zero, attention=zero)), found)
+        torch.testing.assert_close(networks(x, Regularization(dropout=zero, attention=zero)), found)
 
 
 @pytest.mark.parametrize("name", ["dropout", "attention", "beta"])
@@ -74,7 +74,7 @@ def test_each_network_has_its_own_noise(name):
     x = images.expand(2, -1, -1, -1)
     numbers = torch.tensor([1e8, 0.01] if name == "beta" else [0.0, 0.5])
     with torch.no_grad():
-        first, second = (networks(x, Regularisation(**{name: numbers})) for _ in range(2))
+        first, second = (networks(x, Regularization(**{name: numbers})) for _ in range(2))
     assert (first[0] - second[0]).abs().max() < 1e-2
     assert (first[1] - second[1]).abs().max() > 0.1
 
@@ -96,8 +96,8 @@ def test_networks_learn_and_do_not_depend_on_those_beside_them():
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randn(10, 1, 9, 4, generator=generator) + 0.5 * torch.randn(10, 60, 9, 4, generator=generator)
     splits = split(Images("patterns", tokens, 20, 10, 20), 20, [0, 1], torch.device("cpu"))
-    two = train(SHAPE, splits, [0, 1], Regularisation(), torch.tensor([0.0, 50.0]), 60)[1]
-    one = train(SHAPE, splits, [0, 1], Regularisation(), torch.tensor([0.0]), 60)[1]
+    two = train(SHAPE, splits, [0, 1], Regularization(), torch.tensor([0.0, 50.0]), 60)[1]
+    one = train(SHAPE, splits, [0, 1], Regularization(), torch.tensor([0.0]), 60)[1]
     assert two.accuracy.shape == (2, 2)
     assert two.accuracy[0].min() > 0.3  # guesses have 0.1 ± 0.02
     np.testing.assert_allclose(two.nats[0], one.nats[0], rtol=1e-3)
@@ -155,10 +155,10 @@ def test_wrong_options_are_errors_before_the_run(wrong, message, monkeypatch, ca
         raise AssertionError("the run began")
 
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, "argv", ["noise_regulariser", "--quick", *wrong])
-    monkeypatch.setattr(regulariser, "run", no_run)
+    monkeypatch.setattr(sys, "argv", ["noise_regularizer", "--quick", *wrong])
+    monkeypatch.setattr(regularizer, "run", no_run)
     with pytest.raises(SystemExit, match="2"):
-        regulariser.main()
+        regularizer.main()
     assert message in capsys.readouterr().err.replace("\n", " ")
 
 
@@ -166,17 +166,17 @@ def test_the_folder_of_scores_is_made_before_the_run(tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys, "argv", ["noise_regulariser", "--quick", "--out", str(tmp_path / "new" / "scores.json")])
-    monkeypatch.setattr(regulariser, "run", stop)
+    monkeypatch.setattr(sys, "argv", ["noise_regularizer", "--quick", "--out", str(tmp_path / "new" / "scores.json")])
+    monkeypatch.setattr(regularizer, "run", stop)
     with pytest.raises(KeyboardInterrupt):
-        regulariser.main()
+        regularizer.main()
     assert (tmp_path / "new").is_dir()
 
 
 @pytest.mark.slow
 def test_a_short_run_ends_with_the_rule(tmp_path):
     out = tmp_path / "scores.json"
-    command = [sys.executable, "-m", "examples.noise_regulariser", "--quick", "--out", str(out)]
+    command = [sys.executable, "-m", "examples.noise_regularizer", "--quick", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=600)
     assert "attention noise" in done.stdout
     assert "by the rule." in done.stdout

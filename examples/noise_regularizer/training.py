@@ -1,4 +1,4 @@
-"""Labelled images, their splits for each seed, and the training of many networks on them."""
+"""Labeled images, their splits for each seed, and the training of many networks on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from .network import CLASSES, Networks, Regularisation, Shape
+from .network import CLASSES, Networks, Regularization, Shape
 
 BATCH, RATE, WARM_UP = 64, 1e-3, 0.1
 MAX_IMAGES = 32_000  # of all networks together, in one pass of the evaluation
@@ -92,7 +92,7 @@ class Scores:
 
 
 def train(
-    shape: Shape, splits: Splits, seeds: list[int], settings: Regularisation, weight_decay: Tensor, n_steps: int
+    shape: Shape, splits: Splits, seeds: list[int], settings: Regularization, weight_decay: Tensor, n_steps: int
 ) -> tuple[Scores, Scores]:
     """Scores on the validation and the test images of networks trained with C settings and S seeds.
 
@@ -101,7 +101,7 @@ def train(
     (x, y), device, C, S = splits.training, weight_decay.device, len(weight_decay), len(seeds)
     networks = Networks(shape, seeds * C).to(device)
     each = {name: None if p is None else p.repeat_interleave(S) for name, p in vars(settings).items()}
-    regularisation, decay = Regularisation(**each), weight_decay.repeat_interleave(S)
+    regularization, decay = Regularization(**each), weight_decay.repeat_interleave(S)
     batches = _batches(seeds, len(y), n_steps).to(device)
     torch.manual_seed(0)  # of dropout and of Langevin steps
     parameters = list(networks.parameters())
@@ -109,7 +109,7 @@ def train(
     rows = torch.arange(S, device=device)[:, None]
     for step, chosen in enumerate(batches):
         rate = optimizer.param_groups[0]["lr"] = RATE * _schedule(step / n_steps)
-        logits = networks(_for_settings(x[rows, chosen], C), regularisation)
+        logits = networks(_for_settings(x[rows, chosen], C), regularization)
         losses = cross_entropy(logits.flatten(0, 1), y[chosen].repeat(C, 1).flatten(), reduction="sum") / BATCH
         optimizer.zero_grad()
         losses.backward()  # a sum over networks that share no parameter
