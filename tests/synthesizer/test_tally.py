@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from stochattn.kinds import comparison
 from stochattn.kinds.codec import Batch
-from stochattn.synthesizer import parts
 from stochattn.synthesizer.parts import Tally
 
 
@@ -109,8 +109,8 @@ def test_as_many_are_compared_as_the_work_allows(K, size, n):
 @pytest.mark.parametrize(("n_vectors", "compared"), [(1, 6), (2, 6), (4, 4)])
 def test_only_the_first_items_are_compared_where_that_takes_long(monkeypatch, n_vectors, compared):
     """Six vectors may be compared, of one, two or four for each item; an item that is begun is not left out."""
-    monkeypatch.setattr(parts, "MIN_COMPARED", 6)
-    monkeypatch.setattr(parts, "MAX_WORK", 0)
+    monkeypatch.setattr(comparison, "MIN_COMPARED", 6)
+    monkeypatch.setattr(comparison, "MAX_WORK", 0)
     tally = tally_of(np.arange(10.0))
     shifts = np.arange(n_vectors) / 10
     tally.synth.kind.measures.comparable = lambda codec, items: (items[:, None] + shifts).reshape(-1, 1)

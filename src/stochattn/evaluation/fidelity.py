@@ -118,8 +118,7 @@ def compute_log_tails(rows: Array) -> Array:
         return np.asarray(np.log(high / middle))
 
 
-Class = tuple[Array, Array]
-"""Features (n, p) and classes (n,)."""
+Class = tuple[Array, Array]  # features (n, p) and classes (n,)
 
 
 def score_classes(new: Class, stored: Class, held_out: Class, rng: np.random.Generator) -> dict[str, Score]:
@@ -174,9 +173,8 @@ def measure_relations(new: Array, stored: Array, held_out: Array, part_of: Array
     most as many stored vectors are used as there are new ones.
     """
     stored = stored[spaced_indices(len(stored), len(new))]
-    n_parts = int(part_of.max()) + 1
-    widest = int(np.bincount(part_of).max())
-    chosen = spaced_indices(n_parts, max(MAX_RELATED // widest, 2))
+    widths = np.bincount(part_of)
+    chosen = spaced_indices(len(widths), max(MAX_RELATED // int(widths.max()), 2))
     varies = (np.ptp(stored, axis=0) > 0) & (np.ptp(held_out, axis=0) > 0)  # a deviation may be above 0 by rounding
     columns = np.flatnonzero(np.isin(part_of, chosen) & varies)
     part_of_column = part_of[columns]
@@ -186,7 +184,7 @@ def measure_relations(new: Array, stored: Array, held_out: Array, part_of: Array
         trials = {shrinkage: _explain_parts(fitted, real, part_of_column, shrinkage) for shrinkage in SHRINKAGE}
         best = max(trials, key=lambda shrinkage: sum(trials[shrinkage].values()))
         by_part = _explain_parts(drawn, real, part_of_column, best), trials[best]
-    return Relations(*(tuple(shares.get(part, math.nan) for part in range(n_parts)) for shares in by_part))
+    return Relations(*(tuple(shares.get(part, math.nan) for part in range(len(widths))) for shares in by_part))
 
 
 def _explain_parts(train: Array, real: Array, part_of: Array, shrinkage: float) -> dict[int, float]:
