@@ -221,14 +221,13 @@ def select_predictors(kind: AnyKind, codec: Codec, items: Items) -> Array:
 
 
 class Judgment(NamedTuple):
-    """A score averaged over splits. The limit lies between the stored and the worst score.
+    """A score averaged over splits. The limit is between the scores of stored items and of the worst ones.
 
     excess: by how far the score of new items is beyond the limit, less its standard error; negative if it passes
     """
 
     new: float
     stored: float
-    worst: float
     limit: float
     excess: float
 
@@ -248,7 +247,7 @@ def judge_score(fidelities: Sequence[Fidelity], name: str, limit_share: float = 
         return None
     limit = stored + limit_share * (worst - stored)
     excess = (new - limit) * np.sign(advantage)
-    return Judgment(*map(float, (new, stored, worst, limit, excess - _standard_error(values[:, 0]))))
+    return Judgment(*map(float, (new, stored, limit, excess - _standard_error(values[:, 0]))))
 
 
 def find_lost_relations(fidelities: Sequence[Fidelity]) -> tuple[Array, Array]:
@@ -308,10 +307,8 @@ class Relabeling:
         if self._vectors is None:
             return False
         vectors, part_of, n_stored = self._vectors
-        difference = DIFFERENCES[name]
-        return self._is_reached(
-            lambda stored, new: difference(vectors[stored], vectors[new], part_of), len(vectors), n_stored
-        )
+        compare = DIFFERENCES[name]
+        return self._is_reached(lambda a, b: compare(vectors[a], vectors[b], part_of), len(vectors), n_stored)
 
     def explains_measure(self, name: str) -> bool:
         """Whether a random division is as far from the ideal value of a measure of the kind as new items are."""

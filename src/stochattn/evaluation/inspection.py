@@ -97,12 +97,10 @@ def count_categories(parts: Iterable[Part]) -> tuple[Mode, ...]:
 
     A number that many stored rows of a table share, such as the stage of a disease, is a category too.
     """
-    values_of_parts = [
-        (part.name, part.values()) for part in parts if part.checked_separately and part.values is not None
-    ]
+    checked = [(part.name, part.values()) for part in parts if part.checked_separately and part.values is not None]
     return tuple(
         mode._replace(name=f"{name}: {mode.name}")
-        for name, values in values_of_parts
+        for name, values in checked
         if len(values.stored) and len(values.new)
         for mode in _count(*map(values.names, (values.stored, values.new)))
         if values.are_names or (values.numbers_may_be_codes and mode.n_stored >= MIN_IN_CLUSTER)
@@ -144,8 +142,7 @@ def _find_clusters(stored: Array) -> Array | None:
 
 HOPFIELD = "hopfield"
 N_BETAS = 120
-SOFTWARE, MAX_MARK = "stochattn", 1000
-"""The mark of a plot of this package, which a later plot may replace, and within how many bytes it is searched."""
+SOFTWARE, MAX_MARK = "stochattn", 1000  # the mark of plots that may be replaced, and the bytes that are searched for it
 MAX_PAIRS = 2**27  # of rows that are compared in a round trip
 MIN_CHECKED = 1024  # stored items that a round trip checks, however many there are
 

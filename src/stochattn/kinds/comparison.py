@@ -347,10 +347,7 @@ class Measures(Generic[C]):
         return tuple(map(str, range(1, p + 1))), np.arange(p)
 
     def stored_vectors(self, codec: C, kept: Array) -> Array:
-        """Vectors (m, p) of the stored items `kept`, without items that overlap with one taken before.
-
-        Items that overlap, such as windows of days, would each have copies of their parts in others.
-        """
+        """Vectors (m, p) of the stored items `kept`, without items that overlap with one before, as windows may."""
         return self.comparable(codec, codec.take(codec.stored, self.non_overlapping(codec, kept)))
 
     @property

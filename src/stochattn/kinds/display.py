@@ -152,11 +152,9 @@ class StoredControl(Control):
         return integers if len(integers) == len(sides) else []
 
     def fixed(self) -> dict[str, Plain]:
-        """With the names of stored items that the list offers."""
         return {**super().fixed(), "ids": list(distinct_names(self.ids)[:MAX_OFFERED])}
 
     def current(self, choice: Choice) -> dict[str, Plain]:
-        """With what is shown of the chosen stored item."""
         return {**super().current(choice), self.shown_as: self.shown(self.index(choice))}
 
 

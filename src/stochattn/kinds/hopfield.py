@@ -87,7 +87,6 @@ class Coordinates:
 
     @property
     def d(self) -> int:
-        """Dimension of a row."""
         return int(self.stored.shape[1])
 
     def rows(self, features: ArrayLike) -> NumpyArray:
@@ -100,10 +99,7 @@ class Coordinates:
         return z / np.where(lengths > 0, lengths, 1.0)
 
     def factors(self, beta: float = math.inf) -> NumpyArray:
-        """The factor of each memory that turns rows drawn around it into coordinates: (K, 1).
-
-        A draw at beta has the mean squared norm 1 + d/beta. The factor makes it that of the memory.
-        """
+        """Factors (K, 1) of rows drawn around each memory: its norm over √(1 + d/beta), the mean norm of a draw."""
         if self.norm != "restored":
             return np.ones((len(self.stored), 1))
         return self.norms[:, None] / math.sqrt(1 + self.d / beta)
@@ -144,8 +140,7 @@ def _fit_components(centered: NumpyArray, share: float, whiten: bool) -> tuple[N
     return basis.T / scale, basis * scale[:, None], float(kept[d - 1])
 
 
-N_MEASURED, MIN_MATTERING = 4096, 3
-"""Draws by which a conditional novelty is predicted; items that explain a condition, below which a note says so."""
+N_MEASURED, MIN_MATTERING = 4096, 3  # draws that predict a conditional novelty; sources below which a note says so
 
 
 class LinearObservation(NamedTuple):
@@ -305,7 +300,6 @@ class HopfieldGenerator:
 
     @property
     def beta(self) -> float:
-        """The inverse temperature."""
         return self.model.beta
 
     @cached_property

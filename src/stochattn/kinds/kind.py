@@ -110,10 +110,7 @@ class Kind(KindDescription, Generic[C]):
         """The codec whose `state` this is."""
 
     def fit_generator(self, name: str, codec: C, weights: Array, options: Any) -> Generator:
-        """The generator of that name, fitted on the stored items that count `weights` (K,) times.
-
-        By default "hopfield" and "gaussian" among the arrays of the codec.
-        """
+        """The generator of that name for items with weights (K,); by default "hopfield" or "gaussian" of any arrays."""
         from .plain import Gaussian
 
         arrays = np.asarray(codec.encode(codec.stored), dtype=np.float64)

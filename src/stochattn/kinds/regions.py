@@ -192,10 +192,7 @@ class Restricted:
             return np.asarray(np.log(self.shares))
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """n independent draws x (n, d), the memory of each (n,), and its features in the region (n, r).
-
-        The first m of n are the m draws.
-        """
+        """n draws x (n, d), their memories (n,) and features in the region (n, r). The first m of n are the m draws."""
         attempts, noise = rng.spawn(2)
         streams = attempts.spawn(2)
         sources, features, n_kept = [np.empty(0, dtype=np.intp)], [np.empty((0, len(self.rows)))], 0

@@ -35,8 +35,7 @@ def cubic_weights(t: Array) -> tuple[Array, Array, Array, Array]:
 
 MIN_POINTS, MIN_LINES = 8, 4  # the fewest points of a line, and the fewest lines, whose smoothness is measured
 MAX_LINES = 500  # lines that are measured; evenly spaced ones if there are more
-MAX_ROUGHNESS, MAX_ROUGHNESS_OF_COLUMNS, MAX_RATIO = 0.3, 0.1, 0.5
-"""The largest roughness of signals in rows, in columns, and as a share of the roughness across."""
+MAX_ROUGHNESS, MAX_ROUGHNESS_OF_COLUMNS, MAX_RATIO = 0.3, 0.1, 0.5  # in rows, in columns, as a share of that across
 
 
 def roughness(lines: Array) -> float:

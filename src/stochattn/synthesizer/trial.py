@@ -67,8 +67,7 @@ class _Half:
         n = int(min(len(kept), MAX_ITEMS, max(MAX_VALUES // n_values, MIN_ITEMS)))
         chosen = np.random.default_rng(0).permutation(kept)[:n]
         self.kind, self.items, self.n_fitted = kind, codec.take(codec.stored, chosen), n // 2
-        halves = (codec.take(codec.stored, np.sort(half)) for half in (chosen[: n // 2], chosen[n // 2 :]))
-        self.fitted, held_out = halves
+        self.fitted, held_out = (codec.take(codec.stored, np.sort(half)) for half in np.split(chosen, [n // 2]))
         self.codec, self.reference = codec.refit(self.fitted), codec.refit(held_out)
         self.vectors, self.real = self._vectors(self.fitted), self._vectors(held_out)
         self.statistics = kind.measures.statistics(codec, held_out)
@@ -102,9 +101,8 @@ class _Half:
         """Standard deviation of `key` over other divisions of the same items into halves."""
         rng, values = np.random.default_rng(2), []
         for _ in range(N_DIVISIONS):
-            order = rng.permutation(2 * self.n_fitted)
-            halves = (np.sort(order[: self.n_fitted]), np.sort(order[self.n_fitted :]))
-            first, second = (self.codec.take(self.items, half) for half in halves)
+            halves = np.split(rng.permutation(2 * self.n_fitted), 2)
+            first, second = (self.codec.take(self.items, np.sort(half)) for half in halves)
             with suppress(ValueError):  # of a half that cannot be read alone
                 values.append(self._measure_key(first, self.codec.refit(second)))
         finite = [value for value in values if math.isfinite(value)]
@@ -151,7 +149,6 @@ class _Half:
         return _Result(choice, attempt, losses, max(compute_losses(1.0)), about)
 
     def _draw(self, generator: Generator) -> Items:
-        """New items of a generator that is fitted on the fitted half."""
         draws = generator.sample(max(self.n_fitted, MIN_DRAWS), np.random.default_rng(1))
         items = self.codec.decode(draws.values, draws.source)
         copies = self.codec.exact_copies(items)  # a synthesizer replaces them unless stored items repeat as often
@@ -270,7 +267,6 @@ class Trial:
         return self._record(choice.choice, results, warning=warning, note=note)
 
     def _failure(self, result: _Result) -> str:
-        """What is wrong with new items by the worst measure."""
         items, attempt = self.kind.items, result.attempt
         worst = int(np.argmax(result.losses))
         if worst == 0:
