@@ -56,7 +56,6 @@ def few_sources(n: float, item: str) -> str:
     return f"about {count} stored {item}s explain the condition: draws stay close to them"
 
 
-# A conditioned distribution lies on a subspace or within limits.
 NO_DENSITY = "log_density must be called before condition(): draws under a condition have no density over all values."
 
 

@@ -192,11 +192,12 @@ def choose_generator(kind: KindDescription, name: str, options: dict[str, Any]) 
     where = f"{kind.name} data" if name == AUTO else f"{kind.name} data with the generator {name!r}"
     from .registry import descriptions
 
-    kinds = [
-        other.name
-        for other in descriptions()
-        if any(unknown in option_fields(options) for options in (other.codec_options, *other.generators.values()))
-    ]
+    kinds = dict.fromkeys(
+        description.name
+        for description in descriptions()
+        for options in (description.codec_options, *description.generators.values())
+        if unknown in option_fields(options)
+    )
     if kinds and kind.name not in kinds:
         choices = " or ".join(f"kind={name!r}" for name in kinds)
         raise InputError(f"{unknown} is not an option of {where}: leave it out, or name the kind with {choices}.")

@@ -192,8 +192,9 @@ def first_rows(data: object, n: int) -> pd.DataFrame | None:
         return data.head(n)
     if not is_other_frame(data):
         return None
+    narwhals = import_module("narwhals")
     try:
-        return pandas_frame(import_module("narwhals").from_native(data).head(n).to_native())[0]
+        return pandas_frame(narwhals.from_native(data).head(n).to_native())[0]
     except InputError:
         return None
 
