@@ -58,7 +58,7 @@ def test_classes_are_counted():
 
 def test_loss_counts_values_that_change_in_a_round_trip():
     full, cut = (made.synth("protein", generator="hopfield", variance=share) for share in (1.0, 0.3))
-    assert str(round_trip_loss(full)) == "nothing: every stored item decodes to itself"
+    assert str(round_trip_loss(full)) == "nothing: each of the stored items decodes to itself"
     loss = round_trip_loss(cut)
     stored = cut.codec.stored
     embedding = cut.generator.embedding

@@ -98,7 +98,7 @@ def test_controls_write_conditions():
     for unknown in ("b", 2, -1, 0.5, None):  # a page that is not ours may send anything
         assert rectangle.texts({**sides, "source": unknown}) == ("1:3,2:9=a",)
     assert rectangle.current({"source": 1})["backdrop"] == "image 1"
-    with pytest.raises(InputError, match="top must be a whole number"):
+    with pytest.raises(InputError, match="top must be an integer"):
         rectangle.texts({**sides, "top": 1.5})
     stretch = StretchControl("t", "t", 60, ("x", "y"), ("a", "b"), lambda k: [[k]])
     assert stretch.texts({"first": 2, "last": 9, "source": 1, "channel": "y"}) == ("y@2:9=b",)

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2, kstest, multivariate_normal, norm, truncnorm
 
 from stochattn.core.mixture import Mixture
-from stochattn.kinds.regions import Region, Restricted, TruncatedMixture, log_mass, truncated_normal
+from stochattn.kinds.regions import Region, Restricted, TruncatedMixture, log_mass, rarity_notes, truncated_normal
 from stochattn.kinds.tables.generator.covariance import CovarianceKernels
 from stochattn.kinds.tables.generator.neighborhoods import KernelParams
 
@@ -191,13 +191,14 @@ def test_probability_acceptance_and_shares_of_a_box():
     assert found.probability == pytest.approx(weights @ inside, abs=error)
     np.testing.assert_allclose(found.shares, weights * inside / (weights @ inside), atol=2 * error)
     np.testing.assert_array_equal(found.log_shares, np.log(found.shares))
-    assert found.notes == ()
+    assert rarity_notes(found.probability) == ()
 
 
 @pytest.mark.parametrize(("low", "n_notes"), [(2.6, 0), (3.5, 1)])
 def test_a_region_of_less_than_one_in_a_thousand_is_noted(low, n_notes):
     law = Mixture(np.zeros((2, 1)), np.ones((2, 1)), np.log([0.5, 0.5]))
-    notes = Restricted.of(law, *box([low], [np.inf], [[1.0]])).notes  # 0.0047 and 0.00023 of the draws
+    restricted = Restricted.of(law, *box([low], [np.inf], [[1.0]]))
+    notes = rarity_notes(restricted.probability)  # 0.0047 and 0.00023 of the draws
     assert len(notes) == n_notes
     assert all("only about 1 in 4,300 draws without the ranges" in note for note in notes)
 

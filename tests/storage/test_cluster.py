@@ -406,7 +406,7 @@ def test_workers_or_a_scheduler_that_are_gone(client, patients, monkeypatch):
     information = Client.scheduler_info
     answers = iter([information, information, lambda *_, **__: {"workers": {}}])
     monkeypatch.setattr(Client, "scheduler_info", lambda *a, **k: next(answers)(*a, **k))
-    assert "has no workers any more. Start some: dask worker" in refused(*words)
+    assert "has no workers left. Start some: dask worker" in refused(*words)
 
 
 def test_a_folder_with_other_files_is_not_one_of_parts(tmp_path):

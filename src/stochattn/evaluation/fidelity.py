@@ -118,8 +118,7 @@ def compute_log_tails(rows: Array) -> Array:
         return np.asarray(np.log(high / middle))
 
 
-Class = tuple[Array, Array]
-"""Features (n, p) and classes (n,)."""
+Class = tuple[Array, Array]  # features (n, p) and classes (n,)
 
 
 def score_classes(new: Class, stored: Class, held_out: Class, rng: np.random.Generator) -> dict[str, Score]:
@@ -174,9 +173,8 @@ def measure_relations(new: Array, stored: Array, held_out: Array, part_of: Array
     most as many stored vectors are used as there are new ones.
     """
     stored = stored[spaced_indices(len(stored), len(new))]
-    n_parts = int(part_of.max()) + 1
-    widest = int(np.bincount(part_of).max())
-    chosen = spaced_indices(n_parts, max(MAX_RELATED // widest, 2))
+    widths = np.bincount(part_of)
+    chosen = spaced_indices(len(widths), max(MAX_RELATED // int(widths.max()), 2))
     varies = (np.ptp(stored, axis=0) > 0) & (np.ptp(held_out, axis=0) > 0)  # a deviation may be above 0 by rounding
     columns = np.flatnonzero(np.isin(part_of, chosen) & varies)
     part_of_column = part_of[columns]
@@ -186,7 +184,7 @@ def measure_relations(new: Array, stored: Array, held_out: Array, part_of: Array
         trials = {shrinkage: _explain_parts(fitted, real, part_of_column, shrinkage) for shrinkage in SHRINKAGE}
         best = max(trials, key=lambda shrinkage: sum(trials[shrinkage].values()))
         by_part = _explain_parts(drawn, real, part_of_column, best), trials[best]
-    return Relations(*(tuple(shares.get(part, math.nan) for part in range(n_parts)) for shares in by_part))
+    return Relations(*(tuple(shares.get(part, math.nan) for part in range(len(widths))) for shares in by_part))
 
 
 def _explain_parts(train: Array, real: Array, part_of: Array, shrinkage: float) -> dict[int, float]:
@@ -223,14 +221,13 @@ def select_predictors(kind: AnyKind, codec: Codec, items: Items) -> Array:
 
 
 class Judgment(NamedTuple):
-    """A score averaged over splits. The limit lies between the stored and the worst score.
+    """A score averaged over splits. The limit is between the scores of stored items and of the worst ones.
 
     excess: by how far the score of new items is beyond the limit, less its standard error; negative if it passes
     """
 
     new: float
     stored: float
-    worst: float
     limit: float
     excess: float
 
@@ -250,7 +247,7 @@ def judge_score(fidelities: Sequence[Fidelity], name: str, limit_share: float = 
         return None
     limit = stored + limit_share * (worst - stored)
     excess = (new - limit) * np.sign(advantage)
-    return Judgment(*map(float, (new, stored, worst, limit, excess - _standard_error(values[:, 0]))))
+    return Judgment(*map(float, (new, stored, limit, excess - _standard_error(values[:, 0]))))
 
 
 def find_lost_relations(fidelities: Sequence[Fidelity]) -> tuple[Array, Array]:
@@ -310,10 +307,8 @@ class Relabeling:
         if self._vectors is None:
             return False
         vectors, part_of, n_stored = self._vectors
-        difference = DIFFERENCES[name]
-        return self._is_reached(
-            lambda stored, new: difference(vectors[stored], vectors[new], part_of), len(vectors), n_stored
-        )
+        compare = DIFFERENCES[name]
+        return self._is_reached(lambda a, b: compare(vectors[a], vectors[b], part_of), len(vectors), n_stored)
 
     def explains_measure(self, name: str) -> bool:
         """Whether a random division is as far from the ideal value of a measure of the kind as new items are."""

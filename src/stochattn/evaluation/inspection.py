@@ -76,10 +76,11 @@ def count_modes(
     If new items do not say their class, every item gets the class of the nearest stored item other than itself, so
     that stored and new items are counted in the same way. The result is empty if few rows are stored.
     """
-    names = np.array(labels) if labels is not None and len(set(labels)) > 1 else _find_clusters(stored)
+    has_classes = labels is not None and len(set(labels)) > 1
+    names = np.array(labels) if has_classes else _find_clusters(stored)
     if names is None:
         return ()
-    if labels is not None and new_labels is not None and len(set(labels)) > 1:
+    if has_classes and new_labels is not None:
         return tuple(_count(names.tolist(), list(map(str, new_labels))))
     of_stored = names[nearest_rows(stored, chosen=spaced_indices(len(stored), MAX_STORED))]
     return tuple(_count(of_stored.tolist(), names[nearest_rows(new, stored)].tolist(), set(names.tolist())))
@@ -96,12 +97,10 @@ def count_categories(parts: Iterable[Part]) -> tuple[Mode, ...]:
 
     A number that many stored rows of a table share, such as the stage of a disease, is a category too.
     """
-    values_of_parts = [
-        (part.name, part.values()) for part in parts if part.checked_separately and part.values is not None
-    ]
+    checked = [(part.name, part.values()) for part in parts if part.checked_separately and part.values is not None]
     return tuple(
         mode._replace(name=f"{name}: {mode.name}")
-        for name, values in values_of_parts
+        for name, values in checked
         if len(values.stored) and len(values.new)
         for mode in _count(*map(values.names, (values.stored, values.new)))
         if values.are_names or (values.numbers_may_be_codes and mode.n_stored >= MIN_IN_CLUSTER)
@@ -143,8 +142,7 @@ def _find_clusters(stored: Array) -> Array | None:
 
 HOPFIELD = "hopfield"
 N_BETAS = 120
-SOFTWARE, MAX_MARK = "stochattn", 1000
-"""The mark of a plot of this package, which a later plot may replace, and within how many bytes it is searched."""
+SOFTWARE, MAX_MARK = "stochattn", 1000  # the mark of plots that may be replaced, and the bytes that are searched for it
 MAX_PAIRS = 2**27  # of rows that are compared in a round trip
 MIN_CHECKED = 1024  # stored items that a round trip checks, however many there are
 
@@ -158,12 +156,11 @@ class RoundTripLoss(NamedTuple):
     n_checked: int | None = None  # how many evenly spaced items were checked, if not all
 
     def __str__(self) -> str:
+        checked = "the stored items" if self.n_checked is None else f"{self.n_checked:,} evenly spaced items"
         if self.items == 1:
-            who = "every stored item" if self.n_checked is None else f"each of {self.n_checked:,} evenly spaced items"
-            return f"nothing: {who} decodes to itself"
+            return f"nothing: each of {checked} decodes to itself"
         kept = "" if self.variance is None else f"; rows keep {self.variance:.1%} of the variance"
-        who = "the stored items" if self.n_checked is None else f"{self.n_checked:,} evenly spaced items"
-        return f"{1 - self.values:.2%} of the values ({self.items:.0%} of {who} decode to themselves{kept})"
+        return f"{1 - self.values:.2%} of the values ({self.items:.0%} of {checked} decode to themselves{kept})"
 
 
 class RuleChoice(NamedTuple):
@@ -209,15 +206,11 @@ class Inspection(NamedTuple):
         bank = facts.pop("bank")
         if bank is None:
             return facts
-        rules = {
-            choice.name: {"failure": choice.failure}
-            if choice.failure
-            else {"beta": choice.beta, "novelty": choice.novelty}
-            for choice in bank.choices
-        }
+        rules = {choice.name: {"beta": choice.beta, "novelty": choice.novelty} for choice in bank.choices}
+        failures = {choice.name: {"failure": choice.failure} for choice in bank.choices if choice.failure}
         curve = {"beta": bank.curve.beta.tolist(), "entropy": bank.curve.entropy.tolist()}
         facts |= {name: getattr(bank, name) for name in ("d", "rank", "duplicates", "norms")}
-        return {**facts, "loss": bank.loss._asdict(), "rules": rules, "curve": curve}
+        return {**facts, "loss": bank.loss._asdict(), "rules": {**rules, **failures}, "curve": curve}
 
 
 def inspect(synth: Synthesizer) -> Inspection:
@@ -279,7 +272,8 @@ def _inspect_bank(synth: Synthesizer) -> BankFacts:
     options_type, options = synth.kind.generators[HOPFIELD], synth.choice.options
     options = synth.kind.evaluated_options(options if isinstance(options, options_type) else options_type())
     options = replace(options, beta=1.0, novelty=None)  # a rule may fail to find a beta, see below
-    hopfield = synth.unconditioned().with_choice(GeneratorChoice(HOPFIELD, options))
+    fit = synth.generator_fit.change(requested=GeneratorChoice(HOPFIELD, options), trial=None)
+    hopfield = replace(synth, generator_fit=fit, conditions={})
     generator = hopfield.generator
     if not isinstance(generator, HopfieldGenerator):
         raise TypeError(f"the generator {HOPFIELD!r} must be a HopfieldGenerator; got {type(generator).__name__}.")

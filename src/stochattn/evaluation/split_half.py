@@ -39,9 +39,7 @@ class HeldOutMetrics(NamedTuple):
     nn_accuracy_new: float  # the same on new rows
 
 
-IDEAL = HeldOutMetrics(
-    train_proximity=0.5, novelty_ratio=1.0, near_copies=0.01, nn_accuracy_real=0.5, nn_accuracy_new=0.5
-)
+IDEAL = HeldOutMetrics(0.5, 1.0, 0.01, 0.5, 0.5)
 
 
 def held_out_metrics(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> HeldOutMetrics:

@@ -1,8 +1,8 @@
-"""Kinds of data: each reads, writes and encodes one, and exports it as `KIND`.
+"""Kinds of data and generators: what both must be, and the kinds by name.
 
-Generators: each samples arrays like those it was fitted on, and knows nothing of files.
-
-Each name is imported when it is first used, so that looking at a file or at options loads no generator.
+A folder for each kind of data reads, writes and encodes it, and exports it as `KIND`. A generator samples arrays like
+those that it was fitted on, and knows nothing of files. Each name is imported when it is first used, so that looking at
+a file or at options loads no generator.
 """
 
 from __future__ import annotations
@@ -51,29 +51,20 @@ __all__ = [
     "option",
     "register_kind",
 ]
-_HOMES = {
-    **dict.fromkeys(("Batch", "Codec", "Conditioned", "Format", "Settings", "Writer"), "codec"),
-    **dict.fromkeys(("Comparison", "Measure", "Part", "Values"), "comparison"),
-    **dict.fromkeys(("KeptMeasure", "KeyMeasure", "Measures", "RecallMeasures"), "comparison"),
-    "Display": "display",
-    **dict.fromkeys(("Description", "Generated", "Generator"), "generator"),
-    **dict.fromkeys(("Coordinates", "HopfieldGenerator", "LinearEmbedding", "LinearObservation"), "hopfield"),
-    "Kind": "kind",
-    **dict.fromkeys(("HopfieldOptions", "InputError", "KindDescription", "Knob", "NoOptions", "option"), "options"),
-    **dict.fromkeys(("kind_names", "register_kind"), "registry"),
-}
-"""The module of each name."""
+_MODULES = ("options", "registry", "codec", "comparison", "display", "generator", "hopfield", "kind")
+"""The modules that define the names, those first that the others import."""
 
 
-if not TYPE_CHECKING:  # else every misspelt name would have a type
+if not TYPE_CHECKING:  # else every misspelled name would have a type
 
     def __getattr__(name: str) -> object:
         """The names above, imported when they are first used."""
         from importlib import import_module
 
-        if name not in _HOMES:
+        if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+        modules = (import_module(f".{module}", __name__) for module in _MODULES)
+        value = next(getattr(module, name) for module in modules if hasattr(module, name))
         globals()[name] = value
         return value
 

@@ -2,9 +2,8 @@
 
 items --Codec.encode--> arrays --Generator--> new arrays --Codec.decode--> new items
 
-An item is one stored or new example as the codec holds it: a sequence, a picture, a row of a table.
-
-Values that conditions allow, and unique names of stored items.
+An item is one stored or new example as the codec holds it: a sequence, an image, a row of a table. This module also has
+the values that conditions take, and the unique names of stored items.
 """
 
 from __future__ import annotations
@@ -27,12 +26,11 @@ from .._backend.state import Plain
 from .._version import __version__
 from .options import InputError
 
-Items = Any
-"""Items as their codec holds them: an array whose first axis counts them, a data frame, or any sequence."""
+Items = Any  # an array whose first axis counts items, a data frame, or any sequence
 
 
 class Settings(NamedTuple):
-    """What a result file carries about its making.
+    """How a result was made, as its file says it.
 
     >>> from stochattn.kinds import Settings
     >>> Settings(seed=0, generator="covariance", source="patients.csv").beta is None
@@ -50,9 +48,11 @@ class Batch(NamedTuple):
     """New items on their way to a file.
 
     first:   number of the first of them, from 0
-    nearest, source: (n,) indices of the stored items that each is nearest to, drawn around; None for many
-    novelty: (n,) 1 − max cos with a stored row; None likewise
+    nearest: (n,) index of the stored item that each is nearest to
+    novelty: (n,) 1 − the largest cosine with a stored row
     extra:   further columns by name, (n,) each
+    source:  (n,) index of the stored item that each was drawn around
+    Items that are made of many stored ones have no nearest item, novelty and source: they are None.
 
     >>> import numpy as np
     >>> from stochattn.kinds import Batch
@@ -72,23 +72,20 @@ class Writer(Protocol):
     """Takes new items, block by block, and writes them in one format.
 
     >>> from stochattn.kinds import Batch
-    >>> class Counter:
-    ...     n = 0
+    >>> class Printer:
     ...     def write(self, batch: Batch) -> None:
-    ...         self.n += len(batch.items)
+    ...         print(batch.items)
     ...     def close(self) -> None:
-    ...         print(self.n)
-    >>> writer = Counter()
-    >>> writer.write(Batch(0, ["a", "b"], None, None, {}, None))
-    >>> writer.close()
-    2
+    ...         print("complete")
+    >>> Printer().write(Batch(0, ["a", "b"], None, None, {}, None))
+    ['a', 'b']
     """
 
     def write(self, batch: Batch) -> None:
-        """Write these."""
+        """Write these items."""
 
     def close(self) -> None:
-        """Write what comes after the last of them."""
+        """Write what comes after the last item."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +115,11 @@ class Format:
 
     @property
     def in_parts(self) -> bool:
-        """Whether the workers of a scheduler can write it: as chunks of one array, or as a folder of such files."""
+        """Whether the workers of a scheduler can write it, as chunks of one array or as a folder of such files."""
         return self.in_chunks or (not self.is_folder and self.max_items is None)
 
 
-ZARR = Format("zarr", (".zarr",), in_chunks=True)
-"""The format of kinds whose items are arrays of numbers: `Kind.as_array`, in a Zarr array."""
+ZARR = Format("zarr", (".zarr",), in_chunks=True)  # `Kind.as_array` in a Zarr array
 
 
 class Conditioned(NamedTuple):
@@ -174,49 +170,40 @@ class Range:
         return self.lt if self.le is None else self.le
 
     def __repr__(self) -> str:
-        ends = (f"{name}={end!r}" for name, end in self.ends().items())
-        return f"Range({', '.join(ends)})"
+        return f"Range({', '.join(f'{name}={end!r}' for name, end in self.ends().items())})"
 
     def ends(self) -> dict[str, Any]:
-        """The ends that are given, by name."""
+        """The ends that are not left out, by name."""
         return {name: end for name, end in vars(self).items() if end is not None}
 
 
 def condition_text(name: object, value: object) -> str:
     """A condition as it is written on the command line: age=40, 40<=age<60, city=Bergen|Oslo."""
-    if isinstance(value, Range):
-        low = "" if value.low is None else f"{value.low}{'<' if value.ge is None else '<='}"
-        high = "" if value.high is None else f"{'<' if value.le is None else '<='}{value.high}"
-        if low and not high:
-            return f"{name}{'>' if value.ge is None else '>='}{value.low}"
-        return f"{low}{name}{high}"
-    return f"{name}={'|'.join(sorted(map(str, value)))}" if isinstance(value, AbstractSet) else f"{name}={value}"
+    if isinstance(value, AbstractSet):
+        return f"{name}={'|'.join(sorted(map(str, value)))}"
+    if not isinstance(value, Range):
+        return f"{name}={value}"
+    if value.high is None:
+        return f"{name}{'>' if value.ge is None else '>='}{value.low}"
+    low = "" if value.low is None else f"{value.low}{'<' if value.ge is None else '<='}"
+    return f"{low}{name}{'<' if value.le is None else '<='}{value.high}"
 
 
 def plain_conditions(conditions: Mapping[Any, Any]) -> dict[Any, Plain]:
     """Conditions as plain values: the ends of a range by name, and the members of a set."""
-
-    def plain(value: object) -> Plain:
-        if isinstance(value, Range):
-            return value.ends()
-        return {"members": sorted(value, key=str)} if isinstance(value, AbstractSet) else value
-
-    return {name: plain(value) for name, value in conditions.items()}
+    sets = {name: value for name, value in conditions.items() if isinstance(value, AbstractSet)}
+    ranges = {name: value.ends() for name, value in conditions.items() if isinstance(value, Range)}
+    return {**conditions, **ranges, **{name: {"members": sorted(value, key=str)} for name, value in sets.items()}}
 
 
-def conditions_of(state: Mapping[Any, Plain]) -> dict[Any, Any]:
-    """The conditions whose `plain_conditions` these are."""
-
-    def value(plain: Plain) -> Any:
-        if not isinstance(plain, dict):
-            return plain
-        return set(plain["members"]) if "members" in plain else Range(**plain)
-
-    return {name: value(plain) for name, plain in state.items()}
+def restore_conditions(state: Mapping[Any, Plain]) -> dict[Any, Any]:
+    """The conditions of which `plain_conditions` made plain values."""
+    plain = {name: value for name, value in state.items() if isinstance(value, dict)}
+    restored = {name: set(ends["members"]) if "members" in ends else Range(**ends) for name, ends in plain.items()}
+    return {**state, **restored}
 
 
-_FORMER = {"both": "combine", "checked": "check_items"}
-"""Methods of `Codec` until version 0.2, and what each is called now."""
+_FORMER = {"both": "combine", "checked": "check_items"}  # methods until version 0.2, and their names now
 
 
 def _warn_of_former(name: str) -> None:
@@ -226,11 +213,11 @@ def _warn_of_former(name: str) -> None:
 class Codec(ABC):
     """Items to arrays and back, fitted on stored items. It knows nothing of sampling, and never changes.
 
-    ids, labels: (K,) a name for each of them, and a class for each of them or None
-    notes:       one line for whatever was dropped, mapped or assumed while reading
-    original:    the codec without conditions, where this one encodes items in another way because of conditions
-    unconditioned: of a codec that `condition` returns, the one whose arrays generators are fitted on, where that is
-                 not the codec that was conditioned
+    ids, labels: (K,) the name of each stored item, and its class; None without classes
+    notes:       a line for everything that was dropped, mapped or assumed while reading
+    original:    the codec without conditions, where conditions change how this one encodes items
+    unconditioned: the codec whose arrays generators are fitted on, where `condition` returns one for other arrays than
+                 those of the codec that was conditioned
 
     >>> import stochattn as sa
     >>> codec = sa.fit(["MKVL", "MRIL", "MKIL"]).codec
@@ -272,10 +259,10 @@ class Codec(ABC):
 
     @abstractmethod
     def decode(self, arrays: Array, source: Array | None = None) -> Items:
-        """Arrays as items; what arrays do not say is that of the stored items `source` (n,)."""
+        """Arrays as items. What arrays do not say comes from the stored items `source` (n,)."""
 
     def features(self, items: Items) -> Array:
-        """Items as vectors of numbers, whose distances tell how unlike items are: (n, p)."""
+        """Items as vectors of numbers, whose distances say how different the items are: (n, p)."""
         return np.asarray(self.encode(items), dtype=np.float64).reshape(len(items), -1)
 
     @abstractmethod
@@ -284,7 +271,7 @@ class Codec(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Plain]:
-        """All it needs to be made again by `Kind.codec_from_state`: plain values and arrays, by name."""
+        """Plain values and arrays by name, of which `Kind.codec_from_state` makes the same codec."""
 
     def condition(self, values: Mapping[Any, Any]) -> Conditioned:
         """The codec, and what generators are conditioned on, given values by name; InputError for impossible ones.
@@ -295,11 +282,11 @@ class Codec(ABC):
         raise InputError("this kind of data takes no conditions: leave them out.")
 
     def combine(self, name: Any, first: Any, second: Any) -> Any:
-        """The condition that is met where two different ones of a name are; InputError where nothing meets both."""
+        """The condition that is met where two conditions of a name are met; InputError where nothing meets both."""
         raise InputError(f"{name} is conditioned on {first!r} already; got {second!r}. Choose one of the two.")
 
     def labels_among(self, arrays: Array) -> tuple[str, ...] | None:
-        """Classes of arrays (n, ...) that are all among `stored`, as in a part of it; None where one is not."""
+        """Classes of arrays (n, ...) that are all among `stored`; None if one is not, or without classes."""
         if self.labels is None:
             return None
         stored = np.ascontiguousarray(self.stored)
@@ -309,7 +296,7 @@ class Codec(ABC):
         return None
 
     def check_items(self, items: Any) -> Items:
-        """Items that a user passes, as the codec holds them; InputError where they are none."""
+        """Items that a user passes, as the codec holds them; InputError for anything else."""
         try:
             n = len(items)
         except TypeError:
@@ -350,16 +337,12 @@ class Codec(ABC):
         return TypeError(f"{rule}: the default is for arrays, lists and tuples.")
 
     def to_user(self, items: Items) -> Any:
-        """Items as a user of the library wants to see them."""
+        """Items as users of the library get them."""
         return items
 
 
 def distinct_names(ids: Sequence[str]) -> tuple[str, ...]:
-    """The ids (K,), unique: where several items have the same one, the number of the item follows it, counted from 1.
-
-    >>> distinct_names(["a", "b", "a"])
-    ('a (1)', 'b', 'a (3)')
-    """
+    """Unique ids (K,): the number of the item follows an id that several items have, a (1), b, a (3) for a, b, a."""
     counts, names = Counter(ids), []
     for k, name in enumerate(ids):
         if counts[name] > 1:
@@ -371,23 +354,12 @@ def distinct_names(ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def index_of(ids: Sequence[str], name: str) -> int | None:
-    """The stored item with this id, the first of several, or with this distinct name; None if there is none.
-
-    >>> [index_of(["a", "b", "a"], name) for name in ("b", "a", "a (3)", "c")]
-    [1, 0, 2, None]
-    """
-    for names in (ids, distinct_names(ids)):
-        if name in names:
-            return names.index(name)
-    return None
+    """The first stored item with this id, or the one with this distinct name; None if there is none."""
+    return next((names.index(name) for names in (ids, distinct_names(ids)) if name in names), None)
 
 
 def suggest_ids(name: str, names: Sequence[str]) -> str:
-    """The end of a message on a name that does not exist: those most like it, or the first few of all.
-
-    >>> suggest_ids("temprature", ["temperature", "load"]), suggest_ids("zz", ["a", "b", "c", "d"])
-    ('did you mean temperature?', 'there are a, b, c and others.')
-    """
+    """The end of a message about a name that does not exist: the most similar names, or the first few of all."""
     near = get_close_matches(name, names, n=3, cutoff=0.5)
     more = " and others" if len(names) > 3 else ""
     return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names[:3])}{more}."

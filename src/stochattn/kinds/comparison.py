@@ -49,7 +49,7 @@ class Measure(NamedTuple):
 
 
 class Values(NamedTuple):
-    """All values of a part that are not missing: numbers, or names of categories.
+    """All values of a part that are not missing, which are numbers or names of categories.
 
     >>> import numpy as np
     >>> from stochattn.kinds import Values
@@ -69,12 +69,12 @@ class Values(NamedTuple):
         return self.stored.dtype.kind == "U"
 
     def names(self, values: Array) -> list[str]:
-        """Some of them (m,) as text."""
+        """Values of the part (m,) as strings."""
         return values.tolist() if self.are_names else [f"{number:.12g}" for number in values]
 
 
 class Part(NamedTuple):
-    """One column, position or ticker: what it looks like among stored and among new items.
+    """One column, position or ticker: how stored and new items look there.
 
     >>> from stochattn.kinds import Part
     >>> Part("age", "44 (21 to 78)", "45 (22 to 77)", distance=0.06).distance
@@ -86,11 +86,11 @@ class Part(NamedTuple):
     new: str
     distance: float  # 0 the same, 1 nothing in common
     values: Callable[[], Values] | None = None  # for a plot of both, where it consists of single values
-    checked_separately: bool = False  # whether a verdict fails where this part alone differs, whatever the mean of all
+    checked_separately: bool = False  # whether a verdict fails if this part alone differs, whatever the mean of all
 
 
 class Comparison(NamedTuple):
-    """New items against the stored ones: measures of the whole, and its parts.
+    """New items against the stored ones: measures of the items as a whole, and of their parts.
 
     >>> from stochattn.kinds import Comparison, Part
     >>> Comparison((), (Part("age", "44", "45", 0.1), Part("dose", "5", "5", 0.3))).distance
@@ -102,7 +102,7 @@ class Comparison(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """Mean distance of the parts; NaN without one that has a distance."""
+        """Mean distance of the parts; NaN if no part has one."""
         finite = [part.distance for part in self.parts if math.isfinite(part.distance)]
         return float(np.mean(finite)) if finite else math.nan
 
@@ -127,7 +127,7 @@ def compare_features(new: Array, stored: Array) -> Comparison:
 
 
 def compare_means(name: str, stored: Array, new: Array, format: str) -> Part:
-    """A mean value of each stored (K,) and of each new item (n,), as a part that is checked separately."""
+    """The part of a mean value of each stored (K,) and of each new item (n,), which is checked separately."""
     from scipy.stats import ks_2samp
 
     before, after = (f"{means.mean():{format}} ± {means.std():{format}}" for means in (stored, new))
@@ -136,12 +136,11 @@ def compare_means(name: str, stored: Array, new: Array, format: str) -> Part:
 
 
 def correlations(rows: Array) -> Array:
-    """Correlations between columns, (n, p) -> (p, p); zero between others and a column that does not vary."""
-    centred = rows - rows.mean(0)
-    lengths = np.linalg.norm(centred, axis=0)
-    lengths = np.where(lengths > 1e-12, lengths, 1.0)
-    centred = centred / lengths
-    matrix = np.asarray(centred.T @ centred)
+    """Correlations between columns, (n, p) -> (p, p); a column that does not vary has zero with all others."""
+    centered = rows - rows.mean(0)
+    lengths = np.linalg.norm(centered, axis=0)
+    directions = centered / np.where(lengths > 1e-12, lengths, 1.0)
+    matrix = np.asarray(directions.T @ directions)
     np.fill_diagonal(matrix, 1.0)
     return matrix
 
@@ -159,23 +158,20 @@ def nearest_neighbour_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, 
     if n < 2:
         return math.nan, math.nan
     real, new = (rows[spaced_indices(len(rows), n)] for rows in (real, new))
-    pairs = ((real, new), (new, real))
-    first, second = (share_below(nearest_distances(a), nearest_distances(a, b)) for a, b in pairs)
-    return first, second
+    of_real = share_below(nearest_distances(real), nearest_distances(real, new))
+    return of_real, share_below(nearest_distances(new), nearest_distances(new, real))
 
 
 def two_sample_accuracy(real: Array, new: Array) -> float:
-    """Accuracy of distinguishing two sets of rows, by a nearest neighbour or by a forest, whichever is better."""
+    """Accuracy of distinguishing two sets of rows, by a nearest neighbor or by a forest, whichever is better."""
     from sklearn.ensemble import ExtraTreesClassifier
 
     n = min(len(real), len(new), MAX_COMPARED)
     rows = np.concatenate([vectors[spaced_indices(len(vectors), n)] for vectors in (real, new)])
     rows = rows[:, spaced_indices(rows.shape[1], MAX_PREDICTORS)]
     forest = ExtraTreesClassifier(2 * N_TREES, bootstrap=True, oob_score=True, min_samples_leaf=2, random_state=0)
-    return max(
-        math.fsum(nearest_neighbour_accuracy(real, new)) / 2,
-        float(forest.fit(rows, np.repeat([0, 1], n)).oob_score_),
-    )
+    by_neighbor = math.fsum(nearest_neighbour_accuracy(real, new)) / 2
+    return max(by_neighbor, float(forest.fit(rows, np.repeat([0, 1], n)).oob_score_))
 
 
 def share_below(first: Array, second: Array) -> float:
@@ -184,19 +180,19 @@ def share_below(first: Array, second: Array) -> float:
 
 
 def distances_among(vectors: Array, max_vectors: int = MAX_STORED) -> Array:
-    """Distances of vectors (m, p) to the nearest other one, of an evenly spaced part of them where they are many."""
+    """Distances of vectors (m, p) to the nearest other one; of evenly spaced vectors if there are many."""
     if len(vectors) < 2:
         return np.empty(0)
     return nearest_distances(vectors, chosen=spaced_indices(len(vectors), count_measurable(vectors, max_vectors)))
 
 
 def count_measurable(stored: Array, most: int) -> int:
-    """How many vectors, of at most so many, are compared with the stored ones (m, p) in a bounded time."""
+    """How many vectors, at most `most`, can be compared with the stored ones (m, p) in a bounded time."""
     return int(min(most, max(MIN_COMPARED, MAX_WORK / stored.size)))
 
 
 def near_limit(among_stored: Array) -> float:
-    """The distance below which a vector is a near-copy: the first percentile of these, without zeros; NaN for none."""
+    """The distance below which a vector is a near-copy: the first percentile of those above 0, or NaN without any."""
     different = among_stored[among_stored > 0]
     return float(np.quantile(different, NEAR)) if len(different) else float("nan")
 
@@ -224,7 +220,7 @@ def _spread(values: Array) -> str:
 
 @dataclass(frozen=True)
 class KeyMeasure:
-    """The measure of items as a whole that a verdict looks at; it may be worse by `slack` than for stored items.
+    """The measure of items as a whole that a verdict looks at. It may be worse by `slack` than for stored items.
 
     >>> from stochattn.kinds import KeyMeasure
     >>> KeyMeasure("correlation error", 0.1, "Features vary together", "correlations are lost").slack
@@ -239,9 +235,9 @@ class KeyMeasure:
 
 @dataclass(frozen=True)
 class RecallMeasures:
-    """Measures that are 1 for copies: a verdict wants them closer to their ideal, that among stored items, than to 1.
+    """Measures that are 1 for copies. A verdict requires that they are closer to their ideal, that of stored items.
 
-    advice: what to do where they are not; empty for that on moving away from stored items by beta
+    advice: what to do if they are closer to 1; empty for the advice to move away from stored items by beta
 
     >>> from stochattn.kinds import RecallMeasures
     >>> RecallMeasures(("similarity of the market",), "The market is new", "the market follows stored ones").names
@@ -256,7 +252,7 @@ class RecallMeasures:
 
 @dataclass(frozen=True)
 class KeptMeasure:
-    """A measure, ideally 1, of what every item has: draws from a half may lose twice what the half itself loses.
+    """A measure, ideally 1, of what every item has. Draws from a half may lose twice what the half itself loses.
 
     >>> from stochattn.kinds import KeptMeasure
     >>> KeptMeasure("conserved sites", "Conserved sites are kept", "conserved sites change").name
@@ -301,22 +297,22 @@ class Measures(Generic[C]):
     """How items of a kind of data are measured. Functions take a codec, and items as this codec holds them.
 
     key:         what a verdict looks at beside single parts
-    recall:      how closely an aspect of new items follows stored ones; None where there is no such thing
-    kept:        what new items must keep, measured against held-out ones; None where there is no such thing
-    compare:     (codec, items): a comparison with the stored items: measures of the whole, and its parts
+    recall:      how closely an aspect of new items follows stored ones; None without such an aspect
+    kept:        what new items must keep, measured against held-out ones; None for nothing
+    compare:     (codec, items): a comparison with the stored items
     annotate:    (codec, items, n_total): the stored item nearest to each new one (n,), of n_total new ones in all, and
                  further columns (n,) for its header
     summarize:   (columns): figures for the summary of a result, from these further columns
     same:        (codec, first, second): which values of two sets of items are equal, (n, values) booleans
-    comparable:  (codec, items): vectors whose distances tell copies from new items; one item may give several, (m, p)
+    comparable:  (codec, items): vectors whose distances tell copies from new items, (m, p); several for an item or one
     named_parts: (codec): names of the parts of an item, and the number of the part to which each column of
                  `comparable` belongs, (p,); None for parts of one column each, which are numbered from 1
     predictors:  (codec, items): the features that may predict the class of an item, without those that say it, (n, p)
     labels:      (codec, items): the class that each item itself says, (n,); None for kinds whose new items have the
                  class of the stored item that they were drawn around
     statistics:  (codec, items): figures of each item as a whole, (n, q), by which a trial tells new items from held-out
-                 ones, for what a user sees at once and single features do not show, such as noise, blur and hard
-                 bounds; None for none
+                 ones: what a user sees at once and single features do not show, such as noise, blur and hard bounds;
+                 None for no figures
     non_overlapping: (codec, indices): those of these stored items that share nothing with one before them, (m,)
     repeated_identifiers: (codec, items): shares of new items with an identifier of a stored one, and of stored ones
                  that share theirs, by the name of the identifier
@@ -351,10 +347,7 @@ class Measures(Generic[C]):
         return tuple(map(str, range(1, p + 1))), np.arange(p)
 
     def stored_vectors(self, codec: C, kept: Array) -> Array:
-        """Vectors (m, p) of the stored items `kept`, without items that overlap with one taken before.
-
-        Items that overlap, such as windows of days, would each have copies of their parts in others.
-        """
+        """Vectors (m, p) of the stored items `kept`, without items that overlap with one before, as windows may."""
         return self.comparable(codec, codec.take(codec.stored, self.non_overlapping(codec, kept)))
 
     @property

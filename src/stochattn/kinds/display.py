@@ -3,7 +3,7 @@
 `Display` is a frozen object that a `Kind` names. Its defaults work for any codec whose `features` are numbers.
 
 A kind of data lists its controls (`Kind.display.controls`). An application draws them by their type and does not need
-to know the kind: `fixed` and `current` are what the page gets, and `texts` turns a choice into NAME=VALUE texts for
+to know the kind: `fixed` and `current` are what the page gets, and `texts` turns a choice into NAME=VALUE strings for
 `Kind.parse_condition`.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -22,15 +22,13 @@ from .._backend.state import Plain
 from .codec import Codec, distinct_names
 from .options import InputError
 
-MAX_OFFERED = 1000
-"""Stored items that a list offers."""
-Choice = Mapping[str, Plain]
-"""What a user chose: plain values by name, as a page sends them; empty where nothing is conditioned."""
+MAX_OFFERED = 1000  # stored items that a list offers
+Choice = Mapping[str, Plain]  # what a user chose, by name, as a page sends it; empty without a condition
 
 
 @dataclass(frozen=True)
 class Control(ABC):
-    """One control: `name` is unique among those of a kind, and `label` is what the user reads."""
+    """One control: `name` is unique among the controls of a kind, and `label` is what the user reads."""
 
     name: str
     label: str
@@ -41,11 +39,11 @@ class Control(ABC):
         """Conditions as `Kind.parse_condition` reads them; empty for an empty choice."""
 
     def fixed(self) -> dict[str, Plain]:
-        """What a page needs to draw it, as plain values that do not change."""
+        """What a page needs to draw the control: plain values that do not change."""
         return {"type": self.type, **{name: value for name, value in vars(self).items() if not callable(value)}}
 
     def current(self, choice: Choice) -> dict[str, Plain]:
-        """What it shows while this is chosen."""
+        """What the control shows while this is chosen."""
         return {"choice": dict(choice)}
 
 
@@ -53,7 +51,7 @@ class Control(ABC):
 class RangeControl(Control):
     """Values from `low` to `high` of a part; the same value twice means that value. Chosen: low, high.
 
-    kind:    "number", "date" for texts such as 2021-05-01, or "text" for others in an order, such as 08:30
+    kind:    "number", "date" for strings such as 2021-05-01, or "text" for ordered strings such as 08:30
     decimal: the decimal sign of the conditions
     is_timed: whether dates are days of values with a time, which last up to the next day
     """
@@ -67,8 +65,10 @@ class RangeControl(Control):
     type: ClassVar[str] = "range"
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
-        """NAME=VALUE, or a range with the ends that are given."""
-        low, high = (self._text(choice.get(end)) for end in ("low", "high"))
+        """NAME=VALUE, or a range with the chosen ends."""
+        low, high = (str(choice[end]).strip() if choice.get(end) is not None else "" for end in ("low", "high"))
+        if self.kind == "number":
+            low, high = low.replace(".", self.decimal), high.replace(".", self.decimal)
         if not low and not high:
             return ()
         if self.is_timed and high:
@@ -83,10 +83,6 @@ class RangeControl(Control):
             return (f"{low}<={self.name}<={high}",)
         return (f"{self.name}>={low}" if low else f"{self.name}<={high}",)
 
-    def _text(self, value: Plain) -> str:
-        written = "" if value is None else str(value).strip()
-        return written.replace(".", self.decimal) if self.kind == "number" else written
-
 
 @dataclass(frozen=True)
 class ChoiceControl(Control):
@@ -96,11 +92,12 @@ class ChoiceControl(Control):
     type: ClassVar[str] = "choice"
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
-        """NAME=VALUE|VALUE; InputError for several values of which one contains the sign between them."""
+        """NAME=VALUE|VALUE; InputError if one of several values contains the sign |."""
         values = choice.get("values")
         names = list(map(str, values)) if isinstance(values, list | tuple) else []
-        if len(names) > 1 and (split := next((name for name in names if "|" in name), None)) is not None:
-            raise InputError(f"{self.label}: {split!r} contains |, which separates values. Choose it alone.")
+        ambiguous = [name for name in names if "|" in name]
+        if ambiguous and len(names) > 1:
+            raise InputError(f"{self.label}: {ambiguous[0]!r} contains |, which separates values. Choose it alone.")
         return (f"{self.name}={'|'.join(names)}",) if names else ()
 
 
@@ -125,71 +122,79 @@ class LettersControl(Control):
         return tuple(f"{place}={choice[place]}" for place in ordered if choice[place])
 
 
-class _AsStored(Control):
-    """A part that is as in a stored item, which a list offers by its id, with its number where others have it too."""
+class StoredControl(Control):
+    """A part that is as in the stored item `source`, which a list offers by its distinct name.
+
+    shown: what the page shows of stored item k, under the name `shown_as`
+    """
 
     ids: tuple[str, ...]
+    shown: Callable[[int], Plain]
+    shown_as: ClassVar[str]
+
+    def index(self, choice: Choice) -> int:
+        """The index of the chosen stored item, the first by default."""
+        source = choice.get("source", 0)
+        return source if isinstance(source, int) and 0 <= source < len(self.ids) else 0
 
     def source(self, choice: Choice) -> str:
         """The name of the chosen stored item, by which a condition finds it."""
-        return distinct_names(self.ids)[_index(choice, self.ids)]
+        return distinct_names(self.ids)[self.index(choice)]
+
+    def read_integers(self, choice: Choice, *sides: str) -> list[int]:
+        """The integers of these sides; none unless all of them are chosen."""
+        integers = []
+        for side in filter(choice.__contains__, sides):
+            value = choice[side]
+            if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+                raise InputError(f"{self.label}: {side} must be an integer; got {value!r}.")
+            integers.append(int(value))
+        return integers if len(integers) == len(sides) else []
 
     def fixed(self) -> dict[str, Plain]:
-        """With the names of stored items that the list offers."""
         return {**super().fixed(), "ids": list(distinct_names(self.ids)[:MAX_OFFERED])}
+
+    def current(self, choice: Choice) -> dict[str, Plain]:
+        return {**super().current(choice), self.shown_as: self.shown(self.index(choice))}
 
 
 @dataclass(frozen=True)
-class RectangleControl(_AsStored):
-    """A rectangle of a grid that is as in a stored item. Chosen: source, and top, bottom, left, right from 1.
-
-    shown: the address of an image of stored item k
-    """
+class RectangleControl(StoredControl):
+    """A rectangle of a grid, by the address of an image. Chosen: source, and top, bottom, left, right from 1."""
 
     height: int
     width: int
     ids: tuple[str, ...]
     shown: Callable[[int], str]
     type: ClassVar[str] = "rectangle"
+    shown_as: ClassVar[str] = "backdrop"
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
         """TOP:BOTTOM,LEFT:RIGHT=ID."""
-        sides = _integers(self.label, choice, ("top", "bottom", "left", "right"))
-        if sides is None:
+        sides = self.read_integers(choice, "top", "bottom", "left", "right")
+        if not sides:
             return ()
         top, bottom, left, right = sides
         return (f"{top}:{bottom},{left}:{right}={self.source(choice)}",)
 
-    def current(self, choice: Choice) -> dict[str, Plain]:
-        """With the image of the chosen stored item."""
-        return {**super().current(choice), "backdrop": self.shown(_index(choice, self.ids))}
-
 
 @dataclass(frozen=True)
-class StretchControl(_AsStored):
-    """A stretch of time that is as in a stored item. Chosen: first, last (from 1, ends included), source, channel.
-
-    shown: the values of each channel of stored item k, thinned for a small plot
-    """
+class StretchControl(StoredControl):
+    """A stretch of time, by thinned values of each channel. Chosen: first, last (from 1, both in), source, channel."""
 
     length: int
     channels: tuple[str, ...]
     ids: tuple[str, ...]
     shown: Callable[[int], list[list[float]]]
     type: ClassVar[str] = "stretch"
+    shown_as: ClassVar[str] = "lines"
 
     def texts(self, choice: Choice) -> tuple[str, ...]:
         """FIRST:LAST=ID, with CHANNEL@ before it where one of several channels is chosen."""
-        ends = _integers(self.label, choice, ("first", "last"))
-        if ends is None:
-            return ()
-        channel = choice.get("channel")
-        prefix = f"{channel}@" if channel and len(self.channels) > 1 else ""
-        return (f"{prefix}{ends[0]}:{ends[1]}={self.source(choice)}",)
-
-    def current(self, choice: Choice) -> dict[str, Plain]:
-        """With the values of the chosen stored item."""
-        return {**super().current(choice), "lines": self.shown(_index(choice, self.ids))}
+        ends = self.read_integers(choice, "first", "last")
+        channel = choice.get("channel") if len(self.channels) > 1 else None
+        prefix = f"{channel}@" if channel else ""
+        return (f"{prefix}{ends[0]}:{ends[1]}={self.source(choice)}",) if ends else ()
 
 
 @dataclass(frozen=True)
@@ -214,23 +219,6 @@ class StepsControl(Control):
                     raise InputError(f"{series}, step {step}: must be a number; got {value!r}. Leave it out.")
                 texts.append(f"{series}@{step}={float(value)!r}")
         return tuple(texts)
-
-
-def _index(choice: Choice, ids: Sequence[str]) -> int:
-    """The stored item that is chosen, the first by default."""
-    source = choice.get("source", 0)
-    return source if isinstance(source, int) and 0 <= source < len(ids) else 0
-
-
-def _integers(label: str, choice: Choice, sides: Sequence[str]) -> list[int] | None:
-    """The numbers of these sides; None where not all of them are chosen."""
-    numbers = []
-    for side in filter(choice.__contains__, sides):
-        value = choice[side]
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-            raise InputError(f"{label}: {side} must be a whole number; got {value!r}.")
-        numbers.append(int(value))
-    return numbers if len(numbers) == len(sides) else None
 
 
 C = TypeVar("C", bound=Codec)
@@ -259,12 +247,11 @@ def card_heading(shown: GalleryItems, i: int, stored: Html) -> Html:
 
 def stored_name(ids: tuple[str, ...], labels: tuple[str, ...] | None, k: int) -> Html:
     """The name of a stored item, and its class if it has one."""
-    of_item = name(ids[k])
-    return of_item if labels is None else join([of_item, " (", name(labels[k], 30), ")"])
+    return name(ids[k]) if labels is None else join([name(ids[k]), " (", name(labels[k], 30), ")"])
 
 
 def lay_out(cards: list[Html], class_: str) -> Html:
-    """The first cards, and the others folded: on a phone they stand one below the other."""
+    """The first cards, and the others folded: on a phone, cards are one below the other."""
     first, rest = cards[:MAX_OPEN], cards[MAX_OPEN:]
     shown = tag("div", *first, class_=class_)
     return join([shown, fold(f"{len(rest)} more", tag("div", *rest, class_=class_))]) if rest else shown
@@ -293,11 +280,11 @@ def _nothing(codec: Codec) -> tuple[()]:
 class Display(Generic[C]):
     """How items of a kind of data are shown.
 
-    gallery:  (codec, shown): new items beside the stored ones nearest to them, as a part of a page. Each is an element
-              of the class "item", or a row of the class "new" in a table, in the order of `shown`
+    gallery:  (codec, shown): new items beside the stored ones nearest to them, as a part of a page. Each new item is an
+              element of the class "item", or a row of the class "new" in a table, in the order of `shown`
     style:    CSS of the gallery, which a page includes
     controls: (codec): the controls with which a user of a page conditions new items
-    column_types: (codec): names and types of the parts of an item, where they have types
+    column_types: (codec): names and types of the parts of an item, if they have types
 
     >>> import stochattn as sa
     >>> from stochattn.kinds import Display

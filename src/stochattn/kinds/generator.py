@@ -1,4 +1,4 @@
-"""What a generator is: fitted on the arrays of stored items, it samples arrays like them, and never changes after that.
+"""What a generator is: it is fitted on the arrays of stored items, samples arrays like them, and never changes.
 
 To add a generator, write a class with the members of `Generator` and name it in the kinds of data that offer it.
 """
@@ -13,12 +13,11 @@ import numpy as np
 from .._backend.arrays import Array
 from ..core.temperature import Temperature
 
-LIBRARY = "scipy.linalg"
-"""A library that generators and codecs may import while they work, as `single_threaded` must know."""
+LIBRARY = "scipy.linalg"  # a library that generators and codecs may import, for `limit_to_one_thread`
 
 
 class Generated(NamedTuple):
-    """New arrays, like those that the generator was fitted on.
+    """New arrays like those that the generator was fitted on.
 
     >>> import numpy as np
     >>> from stochattn.kinds import Generated
@@ -33,7 +32,7 @@ class Generated(NamedTuple):
 
 @dataclass(frozen=True)
 class Description:
-    """How a generator draws, for summaries and reports; fitted with the resolved options, it need not search again.
+    """How a generator draws, for summaries and reports. A fit with the resolved options need not search again.
 
     >>> from stochattn.kinds import Description
     >>> Description("bootstrap", "Stored rows are drawn again.").sampler
@@ -50,21 +49,14 @@ class Description:
 
 
 def few_sources(n: float, item: str) -> str:
-    """A note that about n stored items, a perplexity, explain a condition.
-
-    >>> few_sources(1.02, "row")
-    'about 1 stored row explains the condition: draws stay close to it'
-    """
+    """A note that about n stored items, a perplexity, explain a condition."""
     count = max(round(n), 1)
     if count == 1:
         return f"about 1 stored {item} explains the condition: draws stay close to it"
     return f"about {count} stored {item}s explain the condition: draws stay close to them"
 
 
-NO_DENSITY = (
-    "log_density must be called before condition(): draws that meet a condition have no density over all values."
-)
-"""The message for the density of a conditioned law, which lies on a subspace or within limits."""
+NO_DENSITY = "log_density must be called before condition(): draws under a condition have no density over all values."
 
 
 class Generator(Protocol):
@@ -94,21 +86,18 @@ class HasLogDensity(Protocol):
     """A generator whose density is known."""
 
     def log_density(self, values: Array) -> Array:
-        """log density of each array, normalised; (n, ...) -> (n,)."""
+        """Normalized log density of each array, (n, ...) -> (n,)."""
 
 
 @runtime_checkable
 class Adjustable(Protocol):
-    """A generator whose fit does not depend on some of its options, so that others of them need no new fit."""
+    """A generator whose fit does not depend on some of its options, so that other values of them need no new fit."""
 
     adjustable: ClassVar[frozenset[str]]
     """The names of these options."""
 
     def adjusted(self, weights: Array, **options: object) -> Generator | None:
-        """The generator with these weights (K,) and values of all these options, bit for bit as if fitted with them.
-
-        None where other weights need a new fit.
-        """
+        """The same bits as a fit with these weights (K,) and options; None if other weights need a new fit."""
 
 
 @runtime_checkable
@@ -116,7 +105,7 @@ class HasRows(Protocol):
     """A generator that samples rows of a memory bank, and measures novelty among them."""
 
     stored_rows: Array
-    """Rows of the stored items that count: (K_kept, d)."""
+    """Rows of the stored items with positive weight: (K_kept, d)."""
 
     def embed(self, features: Array) -> Array:
         """Features (n, p) as rows (n, d)."""
@@ -125,4 +114,4 @@ class HasRows(Protocol):
         """The mean novelty of exact draws."""
 
     def source_probabilities(self) -> Array:
-        """How often each stored item is drawn around: (K,), adding up to one."""
+        """The probability that an item is drawn around each stored item: (K,), with the sum 1."""

@@ -1,8 +1,6 @@
-"""p_beta in feature coordinates: the paper's law, as a generator of any kind of data.
+"""p_beta in feature coordinates: the paper's distribution as a generator for any kind of data.
 
 features --Coordinates--> rows of a MemoryBank --sampler--> draws --factors--> coordinates --embedding--> arrays
-
-Coordinates: features of items as rows of a bank (centred, principal components, unit norm), and back.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from ..core.neighbors import nearest_rows
 from ..core.temperature import BetaRule, Temperature
 from .generator import NO_DENSITY, Description, Generated, few_sources
 from .options import NORMS, HopfieldOptions
-from .regions import FeatureObservation, Region, Restricted
+from .regions import FeatureObservation, Region, Restricted, rarity_notes
 
 if TYPE_CHECKING:
     from ..model import StochasticAttention
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """A linear map from features (n, p) to coordinates (n, d), fitted on the stored items, and their norms.
+    """A linear map from features (n, p) to rows of a bank (n, d) and back, and the norms of the stored items.
 
     norm: "restored": rows have unit norm, and decoding restores the norm of the memory; "paper": rows have unit norm,
           which decoding does not change, as in the published pipeline; "whole": rows keep their own norms
@@ -46,8 +44,8 @@ class Coordinates:
     """
 
     mean: NumpyArray  # (p,)
-    inward: NumpyArray | None  # (p, d) from centred features to coordinates, or None for the identity
-    outward: NumpyArray | None  # (d, p) from coordinates to centred features, or None for the identity
+    inward: NumpyArray | None  # (p, d) from centered features to coordinates, or None for the identity
+    outward: NumpyArray | None  # (d, p) from coordinates to centered features, or None for the identity
     stored: NumpyArray  # (K, d) the stored items as rows of a bank
     norms: NumpyArray  # (K,) of the stored coordinates
     norm: str
@@ -66,7 +64,7 @@ class Coordinates:
         """Coordinates fitted on these features (K, p).
 
         variance: share of the variance that principal components keep; None for no components
-        whiten:   scale components by a shrunk covariance (Ledoit-Wolf), so that isotropic noise in rows has the
+        whiten:   whether a shrunk covariance (Ledoit-Wolf) scales components, so that isotropic noise in rows has the
                   covariance of the data in features
         """
         values = np.asarray(features, dtype=np.float64)
@@ -76,7 +74,7 @@ class Coordinates:
         if variance is not None or whiten:
             if not centre:
                 raise ValueError("centre must be True for principal components, which are directions around the mean.")
-            inward, outward, kept = _components(z, 1.0 if variance is None else variance, whiten)
+            inward, outward, kept = _fit_components(z, 1.0 if variance is None else variance, whiten)
             z = z @ inward
         norms = np.linalg.norm(z, axis=1)
         if norm != "whole":
@@ -89,7 +87,6 @@ class Coordinates:
 
     @property
     def d(self) -> int:
-        """Dimension of a row."""
         return int(self.stored.shape[1])
 
     def rows(self, features: ArrayLike) -> NumpyArray:
@@ -102,10 +99,7 @@ class Coordinates:
         return z / np.where(lengths > 0, lengths, 1.0)
 
     def factors(self, beta: float = math.inf) -> NumpyArray:
-        """Factors that turn a row drawn around memory k into coordinates: (K, 1).
-
-        A draw at beta has the mean squared norm 1 + d/beta; times its factor, it has that of its memory.
-        """
+        """Factors (K, 1) of rows drawn around each memory: its norm over √(1 + d/beta), the mean norm of a draw."""
         if self.norm != "restored":
             return np.ones((len(self.stored), 1))
         return self.norms[:, None] / math.sqrt(1 + self.d / beta)
@@ -115,44 +109,42 @@ class Coordinates:
         return self.mean + (coordinates if self.outward is None else coordinates @ self.outward)
 
     def observation(self, columns: ArrayLike, values: ArrayLike) -> tuple[NumpyArray, NumpyArray]:
-        """Linear equations A z = y of coordinates, under which the features `columns` equal `values`: (r, d), (r,)."""
+        """Equations A z = y of coordinates z, under which the features `columns` equal `values`: (r, d) and (r,)."""
         indices = np.asarray(columns, dtype=np.intp)
         outward = np.eye(self.d) if self.outward is None else self.outward
         return outward[:, indices].T, np.asarray(values, dtype=np.float64) - self.mean[indices]
 
 
-def _components(centred: NumpyArray, share: float, whiten: bool) -> tuple[NumpyArray, NumpyArray, float]:
+def _fit_components(centered: NumpyArray, share: float, whiten: bool) -> tuple[NumpyArray, NumpyArray, float]:
     """Principal components that keep a share of the variance: inward (p, d), outward (d, p), and the share kept."""
     if not 0 < share <= 1:
         raise ValueError(f"variance must be above 0 and at most 1; got {share:g}. 0.95 keeps 95 % of it.")
-    if not np.ptp(centred, axis=0).any():
+    if not np.ptp(centered, axis=0).any():
         raise ValueError("the stored items are identical, so there is no variance to keep. Store different items.")
     from scipy.linalg import svd  # scikit-learn's PCA does the same, and takes a second to import
 
-    _, singular, directions = svd(centred - centred.mean(0), full_matrices=False)  # rounding leaves a mean
+    _, singular, directions = svd(centered - centered.mean(0), full_matrices=False)  # rounding leaves a mean
     largest = np.argmax(np.abs(directions), axis=1)
     directions *= np.sign(directions[np.arange(len(directions)), largest])[:, None]
     power = singular**2
-    margin = max(centred.shape) * np.finfo(float).eps
-    solid = int((singular > singular[0] * margin).sum())
+    rank = int((singular > singular[0] * max(centered.shape) * np.finfo(float).eps).sum())
     kept = np.cumsum(power) / power.sum()
-    d = solid if share == 1 else min(int(np.searchsorted(kept, share)) + 1, solid)
+    d = rank if share == 1 else min(int(np.searchsorted(kept, share)) + 1, rank)
     basis, scale = directions[:d], np.ones(d)
     if whiten:
         from sklearn.covariance import ledoit_wolf_shrinkage
 
-        shrinkage = float(ledoit_wolf_shrinkage(centred @ basis.T, assume_centered=True))
-        variances = power[:d] / len(centred)
+        shrinkage = float(ledoit_wolf_shrinkage(centered @ basis.T, assume_centered=True))
+        variances = power[:d] / len(centered)
         scale = np.sqrt((1 - shrinkage) * variances + shrinkage * variances.mean())
     return basis.T / scale, basis * scale[:, None], float(kept[d - 1])
 
 
-N_MEASURED, MIN_MATTERING = 4096, 3
-"""Draws that a conditional novelty is predicted from; items that explain a condition, below which a note says so."""
+N_MEASURED, MIN_MATTERING = 4096, 3  # draws that predict a conditional novelty; sources below which a note says so
 
 
 class LinearObservation(NamedTuple):
-    """A z = y, of coordinates z: A (r, d), y (r,); and a region of other features B z + origin, if there is one.
+    """A z = y, of coordinates z: A (r, d), y (r,); and perhaps a region in which other features B z + origin lie.
 
     >>> import numpy as np
     >>> from stochattn.kinds import LinearObservation
@@ -162,12 +154,12 @@ class LinearObservation(NamedTuple):
 
     A: Array
     y: Array
-    region: tuple[Array, Array, Region] | None = None  # B (r, d), origin (r,), and where these features lie
+    region: tuple[Array, Array, Region] | None = None  # B (r, d), origin (r,), and the region
 
 
 @dataclass(frozen=True, eq=False)
 class LinearEmbedding:
-    """Between a codec's arrays and the rows of a bank. Where arrays are not features, override the last two methods.
+    """The map between a codec's arrays and rows of a bank. If arrays are not features, override the last two methods.
 
     >>> import numpy as np
     >>> from stochattn.kinds import Coordinates, LinearEmbedding
@@ -182,14 +174,14 @@ class LinearEmbedding:
 
     @classmethod
     def of(cls, arrays: Array, options: HopfieldOptions) -> Self:
-        """The embedding of stored arrays (K, ...), with the principal components and the norms that options ask for."""
+        """The embedding of stored arrays (K, ...), with the principal components and norms of these options."""
         rows = arrays.reshape(len(arrays), -1)
         coordinates = Coordinates.fit(rows, variance=options.variance, whiten=options.whiten, norm=options.norm)
         return cls(coordinates, arrays.shape[1:])
 
     @property
     def equal_weights(self) -> bool:
-        """Whether the model must weigh memories alike, because their rows keep unequal lengths."""
+        """Whether the model must weigh memories equally, because their rows keep unequal lengths."""
         return self.coordinates.norm == "whole"
 
     def at(self, beta: float) -> Self:
@@ -197,7 +189,7 @@ class LinearEmbedding:
         return self
 
     def factors(self, beta: float) -> Array:
-        """What turns a row drawn around memory k into coordinates: (K, 1) or (K, d)."""
+        """The factors of each memory that turn rows drawn around it into coordinates: (K, 1) or (K, d)."""
         return self.coordinates.factors(beta)
 
     def arrays(self, coordinates: Array, source: Array, rng: np.random.Generator) -> Array:
@@ -211,18 +203,17 @@ class LinearEmbedding:
     def decode(
         self, coordinates: Array, source: Array, factors: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Arrays of coordinates (n, d) drawn around the memories `source`, and rows (n, d) whose novelty is theirs."""
+        """Arrays of coordinates (n, d) drawn around the memories `source`, and the rows (n, d) with their novelty."""
         return self.arrays(coordinates, source, rng), coordinates / factors
 
     def observe(self, observation: tuple[Array, Array] | FeatureObservation) -> tuple[LinearObservation, Self]:
         """Values (r,) of the features at positions (r,) as equations, and the embedding whose arrays meet them."""
         positions, values, region = FeatureObservation(*observation)
         equations = LinearObservation(*self.coordinates.observation(positions, values))
-        meeting = replace(self, conditions=(positions, values))
-        if region is None:
-            return equations, meeting
-        rows, mean = self.coordinates.observation(region.positions, np.zeros(len(region.positions)))
-        return equations._replace(region=(rows, -mean, region)), meeting
+        if region is not None:
+            rows, mean = self.coordinates.observation(region.positions, np.zeros(len(region.positions)))
+            equations = equations._replace(region=(rows, -mean, region))
+        return equations, replace(self, conditions=(positions, values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +231,7 @@ class HopfieldGenerator:
     embedding: LinearEmbedding
     bank: MemoryBank
     beta_or_rule: float | str
-    novelty: float | None  # the wanted mean, which decides beta in place of a rule
+    novelty: float | None  # the requested mean, for which beta is solved; None for the beta or the rule
     sampler: str
     observation: Any = None
     adjustable: ClassVar[frozenset[str]] = frozenset({"beta", "novelty"})
@@ -255,9 +246,8 @@ class HopfieldGenerator:
         novelty: float | None = None,
         sampler: str = "exact",
     ) -> Self:
-        """p_beta over the embedded items of positive weight (K,); arguments as of `StochasticAttention`."""
-        if beta is not None and novelty is not None:
-            raise ValueError(f"beta and novelty must not both be given; got beta={beta!r} and novelty={novelty!r}.")
+        """p_beta over the embedded items with positive weight (K,); other arguments as in `StochasticAttention`."""
+        HopfieldOptions(beta=beta, novelty=novelty, sampler=sampler)  # an impossible one is an error
         with np.errstate(divide="ignore"):
             log_r = np.log(np.asarray(weights, dtype=np.float64))
             bank = MemoryBank(embedding.coordinates.stored, log_r, copy=False)
@@ -277,9 +267,9 @@ class HopfieldGenerator:
 
     @cached_property
     def model(self) -> StochasticAttention:
-        """The bank at the chosen beta. A wanted novelty is that of the conditional law, and is solved for here."""
+        """The bank at the chosen beta. Under a condition, a requested novelty is that of the conditional mixture."""
         if self.novelty is not None and not self.has_known_novelty:
-            return self._for_novelty(self.novelty)
+            return self._solve_for_novelty(self.novelty)
         from ..model import StochasticAttention  # and the samplers, which other generators do not need
 
         with hide_warnings():  # unequal norms are the embedding's doing, and it weighs them alike
@@ -291,7 +281,7 @@ class HopfieldGenerator:
         """Whether draws have the novelty of p_beta, which the model knows."""
         return self.observation is None
 
-    def _for_novelty(self, novelty: float) -> StochasticAttention:
+    def _solve_for_novelty(self, novelty: float) -> StochasticAttention:
         from scipy.optimize import brentq
 
         def at(log_beta: float) -> HopfieldGenerator:
@@ -300,19 +290,16 @@ class HopfieldGenerator:
         low, high = (math.log(self.bank.d / self.bank.M**2) + shift for shift in (-12, 12))
         least, most = (at(end).predicted_novelty() for end in (high, low))
         if not least < novelty < most:
-            allowed = f"{least:.2f} to {most:.2f}"
-            if self.observation is None:
-                raise ValueError(f"novelty={novelty:g} is out of reach of this generator: ask for one from {allowed}.")
-            raise ValueError(
-                f"novelty={novelty:g} is out of reach under this condition, which allows {allowed}. Ask for one of "
-                "these, or condition on less."
-            )
+            where, remedy = "of this generator", "Ask for a novelty in this range"
+            if self.observation is not None:
+                where, remedy = "under this condition", f"{remedy}, or condition on less"
+            reach = f"which allows {least:.2f} to {most:.2f}"
+            raise ValueError(f"novelty={novelty:g} is out of reach {where}, {reach}. {remedy}.")
         model = at(brentq(lambda b: at(b).predicted_novelty() - novelty, low, high, xtol=1e-4)).model
         return model.with_temperature(Temperature(model.beta, BetaRule.NOVELTY, novelty))
 
     @property
     def beta(self) -> float:
-        """The inverse temperature."""
         return self.model.beta
 
     @cached_property
@@ -327,43 +314,41 @@ class HopfieldGenerator:
 
     @cached_property
     def mixture(self) -> Mixture:
-        """The law of coordinates, conditioned where an observation was made."""
-        law, equations = Mixture.of(self.model.bank, self.beta, self.embedding.factors(self.beta)), self._observed[0]
-        return law if equations is None or not len(equations.y) else law.condition(equations.A, equations.y)
+        """The mixture of coordinates, given the equations of an observation."""
+        mixture = Mixture.of(self.model.bank, self.beta, self.embedding.factors(self.beta))
+        equations = self._observed[0]
+        return mixture if equations is None or not len(equations.y) else mixture.condition(equations.A, equations.y)
 
     @cached_property
     def restricted(self) -> Restricted | None:
-        """That law given the region of an observation, where it has one."""
+        """The mixture given the region of an observation too; None without a region."""
         region = None if self._observed[0] is None else self._observed[0].region
         return None if region is None else Restricted.of(self.mixture, *region)
 
-    def _exact(self, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array | None]:
+    def _draw_exactly(self, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array | None]:
         """Exact draws of coordinates (n, d), the memory of each (n,), and its features in the region, or None."""
         return (*self.mixture.sample(n, rng), None) if self.restricted is None else self.restricted.sample(n, rng)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n draws, exact or the last states of chains; rows are as drawn."""
-        factors = self.decoder.factors(self.beta)
-        inside = None
+        factors, inside = self.decoder.factors(self.beta), None
         if self.sampler == "exact":
-            z, source, inside = self._exact(n, rng)
+            z, source, inside = self._draw_exactly(n, rng)
         else:
-            drawn = to_numpy(self.model.sample(n, int(rng.integers(2**63)), progress=False))
-            source = self.bank.kept[nearest_rows(drawn, self.stored_rows)]
-            z = drawn * factors[source]
+            states = to_numpy(self.model.sample(n, int(rng.integers(2**63)), progress=False))
+            source = self.bank.kept[nearest_rows(states, self.stored_rows)]
+            z = states * factors[source]
         values, rows = self.decoder.decode(z, source, factors[source], rng.spawn(1)[0])
         if self.restricted is not None:
-            values[:, self.restricted.region.positions] = inside  # as they were found to be, without rounding
+            values[:, self.restricted.region.positions] = inside  # the values that were accepted, without rounding
         return Generated(values, source, rows)
 
     def condition(self, observation: Any) -> Self:
-        """The mixture given an observation, exactly; a wanted novelty is that of the conditional mixture."""
         require_exact(self.sampler)
         conditioned = replace(self, observation=observation)
         if self.novelty is None:
-            conditioned.__dict__["model"] = self.model  # a condition does not change it
-            # Impossible observations are an error here, not at the first draw.
-            _ = conditioned.mixture, conditioned.restricted
+            vars(conditioned)["model"] = self.model  # a condition does not change it
+            _ = conditioned.mixture, conditioned.restricted  # impossible observations are an error here, not later
         return conditioned
 
     @property
@@ -372,35 +357,29 @@ class HopfieldGenerator:
         return 1.0 if self.restricted is None else self.restricted.acceptance
 
     def log_density(self, features: Array) -> Array:
-        """log p_beta of rows of features (n, p), normalised; of a law without a condition."""
         if self.observation is not None:
             raise ValueError(NO_DENSITY)
         return self.model.log_density(self.embed(features))
 
     def embed(self, features: Array) -> Array:
-        """Features (n, p) as rows (n, d)."""
         return self.embedding.coordinates.rows(features)
 
     @cached_property
     def stored_rows(self) -> Array:
-        """Rows of the stored items that count: (K_kept, d)."""
         return self.embedding.coordinates.stored[self.bank.kept]
 
     def source_probabilities(self) -> Array:
-        """How often each stored item is drawn around: (K,)."""
         return np.exp(self.mixture.log_weights) if self.restricted is None else self.restricted.shares
 
     def predicted_novelty(self) -> float:
-        """The mean novelty of exact draws, 1 − max cos among the rows that count."""
         if self.observation is None:
             return temperature.novelty_at(self.bank, self.beta, equal_weights=self.embedding.equal_weights)
-        z, source, _ = self._exact(N_MEASURED, generator(0, Purpose.RULE))
+        z, source, _ = self._draw_exactly(N_MEASURED, generator(0, Purpose.RULE))
         return float(cosine_novelty(z / self.decoder.factors(self.beta)[source], self.stored_rows).mean())
 
     def describe(self) -> Description:
-        """The temperature and the sampler."""
         chosen, notes = self.model.temperature, tuple(getattr(self.decoder, "notes", ()))
-        notes += () if self.restricted is None else self.restricted.notes
+        notes += () if self.restricted is None else rarity_notes(self.restricted.probability)
         n_mattering = perplexity(self.mixture.log_weights if self.restricted is None else self.restricted.log_shares)
         few = n_mattering < MIN_MATTERING and len(self.bank.kept) >= 2 * MIN_MATTERING
         if few and self.observation is not None:
@@ -413,5 +392,5 @@ class HopfieldGenerator:
 def require_exact(sampler: str) -> None:
     """ValueError for a sampler that cannot be given conditions."""
     if sampler != "exact":
-        reason = f"{sampler!r} chains only approach the conditional law"
+        reason = f"{sampler!r} chains only approach the conditional distribution"
         raise ValueError(f'conditions need exact draws: {reason}. Leave out sampler, or pass sampler="exact".')

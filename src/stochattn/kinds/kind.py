@@ -1,4 +1,4 @@
-"""What a kind of data is: what reads its files, fits its generators and writes new items.
+"""What a kind of data is: it reads files, fits generators and writes new items.
 
 A kind names two objects for applications: `Measures` compare new items with stored ones, and `Display` shows them. To
 add a kind, write a codec and a subclass of `Kind`, and register an instance of it (`stochattn.register_kind`).
@@ -42,7 +42,7 @@ _FORMER = {
 
 
 def _place_of_former(former: str) -> tuple[str, str]:
-    """Where a former member is now, with a warning: the object that holds it, "" for the kind, and its name there."""
+    """The object that has a former member now, "" for the kind itself, and its name there; with a warning."""
     holder, _, present = _FORMER[former].rpartition(".")
     place = f"in Kind.{holder}, as {present!r} of stochattn.kinds.{holder.capitalize()}"
     now = place if holder else f"called Kind.{present}"
@@ -53,12 +53,12 @@ def _place_of_former(former: str) -> tuple[str, str]:
 class Kind(KindDescription, Generic[C]):
     """A kind of data: it reads files, fits generators, and writes new items. One instance of each is registered.
 
-    The members of `KindDescription`, beside:
-    alternatives:  generators that a trial fits where the default does not pass, in order of preference
-    last_resort:   a plain generator for where no other passes, or ""
+    Its members are those of `KindDescription` and these:
+    alternatives:  generators that a trial fits if the default does not pass, in order of preference
+    last_resort:   a plain generator in case that no other passes, or ""
     formats:       output formats; the first is the default
-    measures:      how new items are measured against stored ones: what the report and the trial of generators ask
-    display:       how a page shows them
+    measures:      how the report and the trial of generators measure new items against stored ones
+    display:       how a page shows items
 
     >>> import stochattn as sa
     >>> kind = sa.fit(["MKVL", "MRIL", "MKIL"]).kind
@@ -98,7 +98,7 @@ class Kind(KindDescription, Generic[C]):
         """The codec of a file or folder; InputError for one that cannot be used."""
 
     def read_recognized(self, path: Path, options: Any) -> C:
-        """The codec of a file whose kind the user did not name; a note may say what else it could be."""
+        """The codec of a file whose kind the user did not name. A note may say what else it could be."""
         return self.read(path, options)
 
     def codec_of(self, data: Any, options: Any) -> C:
@@ -110,10 +110,7 @@ class Kind(KindDescription, Generic[C]):
         """The codec whose `state` this is."""
 
     def fit_generator(self, name: str, codec: C, weights: Array, options: Any) -> Generator:
-        """The generator of that name, fitted on the stored items that count `weights` (K,) times.
-
-        By default "hopfield" and "gaussian" among the arrays of the codec.
-        """
+        """The generator of that name for items with weights (K,); by default "hopfield" or "gaussian" of any arrays."""
         from .plain import Gaussian
 
         arrays = np.asarray(codec.encode(codec.stored), dtype=np.float64)
@@ -124,57 +121,53 @@ class Kind(KindDescription, Generic[C]):
         raise NotImplementedError(f"{type(self).__name__}.fit_generator must fit the generator {name!r}.")
 
     def evaluated_options(self, options: Any) -> Any:
-        """Options of a generator for split-half validation, where those of the draws do not apply."""
+        """Options of a generator for evaluation, without those that only draws for users need."""
         return options
 
     def parse_condition(self, codec: C, texts: Sequence[str]) -> Mapping[Any, Any]:
-        """Texts of the command line, NAME=VALUE each, as values for `Codec.condition`."""
+        """NAME=VALUE strings of the command line as values for `Codec.condition`."""
         raise InputError(f"{self.name} data takes no conditions: leave them out.")
 
     def check_condition(self, codec: C, options: Any, observation: Any) -> None:
-        """InputError where a generator with these options cannot be given an observation; it need not be fitted."""
+        """InputError if a generator with these options, which need not be fitted, cannot take an observation."""
         if isinstance(options, HopfieldOptions):
             require_exact(options.sampler)
 
     def select(self, codec: C, name: str, text: str) -> Array | None:
-        """The stored items whose part `name` has the value that a text means: (K,) booleans; None without that part."""
+        """The stored items whose part `name` has the value of a string: (K,) booleans; None without such a part."""
         return None
 
     def prepare_for_density(self, codec: C, items: Items) -> tuple[Items, Array | None]:
-        """Items that a user passes for their density, checked, and which of them (n,) have none; None if all may."""
+        """Checked items whose density a user asks for, and which of them (n,) have density 0; None for none."""
         return items, None
 
     @abstractmethod
     def writer(self, codec: C, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
-        """Something to write new items with, into an open binary stream or an empty folder."""
+        """A writer of new items into an open binary stream or an empty folder."""
 
     def as_array(self, codec: C, items: Items, first: int) -> Array:
-        """New items, number `first` and those that follow, as numbers (n, ...), whose dtype does not depend on them.
-
-        It is what the format "zarr" holds; InputError for items that are not numbers.
-        """
+        """New items, from number `first` on, as numbers (n, ...) for the format "zarr"; the dtype never changes."""
         raise InputError(f"format zarr holds numbers, and {self.items} are not: choose another format.")
 
     def array_attributes(self, codec: C) -> dict[str, Plain]:
-        """What a reader of the array needs to know: names of its columns, for example, as plain values by name."""
+        """What a reader of the array needs to know, such as names of its columns: plain values by name."""
         return {}
 
     def read_files(self, paths: Sequence[Path], options: Any) -> C:
-        """The codec of several files, which together hold what one file could; see `parts_in`."""
+        """The codec of several files that together hold what one file could; see `parts_in`."""
         codecs = [self.read(path, options) for path in paths]
         return codecs[0].refit(codecs[0].join([codec.stored for codec in codecs]))  # type: ignore[return-value]
 
     def read_new(self, codec: C, path: Path) -> Items:
-        """Items of the same shape as the stored ones, from a file such as a writer wrote; by default as stored ones."""
+        """Items of the same shape as the stored ones, from a file that a writer wrote."""
         return self.read(path, self.codec_options()).stored
 
     def read_labels(self, codec: C, path: Path) -> Array | None:
-        """The class of each new item in such a file (n,), where it holds classes beside the items; else None."""
+        """The class of each new item in such a file (n,); None if the file holds no classes beside the items."""
         return None
 
 
-AnyKind: TypeAlias = Kind[Any]
-"""A kind of data, whatever its codec is."""
+AnyKind: TypeAlias = Kind[Any]  # a kind of data, whatever its codec is
 
 
 @dataclass(frozen=True)
@@ -185,38 +178,30 @@ class GeneratorChoice:
     options: Any
 
 
-ARGUMENTS = ("kind", "generator", "trial", "n_jobs")
-"""Arguments of `fit`, which misspelt ones may mean."""
-
-
 def choose_generator(kind: KindDescription, name: str, options: dict[str, Any]) -> GeneratorChoice:
     """The generator that a name and options ask for; an unknown option is an error that names the known ones."""
-    generators = tuple(kind.generators) if name == AUTO else (name,)
     check_choice("generator", name, (AUTO, *kind.generators))
-    candidates = [tried for tried in generators if options.keys() <= option_fields(kind.generators[tried]).keys()]
-    if not candidates:
-        names = sorted({option for tried in generators for option in option_fields(kind.generators[tried])})
-        wrong = next((option for option in options if option not in names), None)
-        if wrong is None:
-            raise InputError(f"options {', '.join(options)} belong to different generators of {kind.name} data.")
-        reading = sorted(option_fields(kind.codec_options))
-        where = f"{kind.name} data" if name == AUTO else f"{kind.name} data with the generator {name!r}"
-        kinds = _kinds_with(wrong)
-        if kinds and kind.name not in kinds:
-            choices = " or ".join(f"kind={name!r}" for name in kinds)
-            raise InputError(f"{wrong} is not an option of {where}: leave it out, or name the kind with {choices}.")
-        like = suggest_names(wrong, [*ARGUMENTS, *reading, *names])
-        rule = f"{wrong} is not an option of {where}; there are {', '.join([*reading, *names])}"
-        raise InputError(f"{rule}. {like}".rstrip())
-    return GeneratorChoice(candidates[0], kind.generators[candidates[0]](**options))
-
-
-def _kinds_with(option: str) -> list[str]:
-    """The kinds of data that have an option of reading or generating by this name."""
+    fields = {tried: option_fields(kind.generators[tried]) for tried in (kind.generators if name == AUTO else (name,))}
+    for candidate, of_generator in fields.items():
+        if options.keys() <= of_generator.keys():
+            return GeneratorChoice(candidate, kind.generators[candidate](**options))
+    names = sorted(set().union(*fields.values()))
+    unknown = next((option for option in options if option not in names), None)
+    if unknown is None:
+        raise InputError(f"options {', '.join(options)} belong to different generators of {kind.name} data.")
+    where = f"{kind.name} data" if name == AUTO else f"{kind.name} data with the generator {name!r}"
     from .registry import descriptions
 
-    return [
-        kind.name
-        for kind in descriptions()
-        if any(option in option_fields(options) for options in (kind.codec_options, *kind.generators.values()))
-    ]
+    kinds = dict.fromkeys(
+        description.name
+        for description in descriptions()
+        for options in (description.codec_options, *description.generators.values())
+        if unknown in option_fields(options)
+    )
+    if kinds and kind.name not in kinds:
+        choices = " or ".join(f"kind={name!r}" for name in kinds)
+        raise InputError(f"{unknown} is not an option of {where}: leave it out, or name the kind with {choices}.")
+    reading = sorted(option_fields(kind.codec_options))
+    like = suggest_names(unknown, ["kind", "generator", "trial", "n_jobs", *reading, *names])  # arguments of `fit` too
+    rule = f"{unknown} is not an option of {where}; there are {', '.join([*reading, *names])}"
+    raise InputError(f"{rule}. {like}".rstrip())

@@ -6,11 +6,12 @@ import ast
 import re
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import time
 from decimal import Decimal
+from functools import partial
 from importlib import import_module
 from numbers import Real
 from typing import Any, TypeAlias
@@ -23,25 +24,20 @@ from . import lazy_pandas as pd
 from .delimited.notations import LIMITS
 from .options import InputError
 
-Native: TypeAlias = Any
-"""A frame, a column, a type or a cell of such a library."""
-ORDINARY = frozenset({"builtins", "numpy", "pandas", "torch"})
-"""Packages whose objects are no such frames, so that narwhals need not be asked."""
-PLAIN_KINDS = "iufb"
-"""NumPy's whole numbers, floats and truth values, which need nothing of pandas."""
-MAX_EXACT = 2**53
-"""From here on floats do not distinguish all whole numbers."""
+Native: TypeAlias = Any  # a frame, a column, a type or a cell of such a library
+ORDINARY = frozenset({"builtins", "numpy", "pandas", "torch"})  # their objects are not such frames
+PLAIN_KINDS = "iufb"  # NumPy's integers, floats and booleans, which need nothing of pandas
+MAX_EXACT = 2**53  # from here on floats do not distinguish all integers
 
 
 def frame_of(arrays: Mapping[str, Array | pd.api.extensions.ExtensionArray]) -> pd.DataFrame:
-    """The frame of columns by name; those of one of NumPy's dtypes are put together, in a fraction of the time."""
+    """The frame of columns by name. Columns of one of NumPy's dtypes are joined first, in a fraction of the time."""
     groups: dict[np.dtype, list[str]] = {}
     for name, array in arrays.items():
         if isinstance(array, np.ndarray):
             groups.setdefault(array.dtype, []).append(name)
     blocks = [pd.DataFrame(np.stack([arrays[name] for name in names], 1), columns=names) for names in groups.values()]
-    grouped = {name for names in groups.values() for name in names}
-    others = {name: array for name, array in arrays.items() if name not in grouped}
+    others = {name: array for name, array in arrays.items() if not isinstance(array, np.ndarray)}
     if others:
         blocks.append(pd.DataFrame(others))
     return in_order(blocks, list(arrays))
@@ -49,17 +45,15 @@ def frame_of(arrays: Mapping[str, Array | pd.api.extensions.ExtensionArray]) -> 
 
 def in_order(blocks: list[pd.DataFrame], names: list[str]) -> pd.DataFrame:
     """The columns of several frames in one, in the order of these names."""
-    if len(blocks) == 1:
-        return blocks[0]
-    return pd.concat(blocks, axis=1)[names]
+    return blocks[0] if len(blocks) == 1 else pd.concat(blocks, axis=1)[names]
 
 
 @dataclass(frozen=True)
 class FrameType:
-    """The library of a data frame, and the types of its columns by name, where they are known.
+    """The library of a data frame, and the types of its columns by name if they are known.
 
-    schema: that of a frame of pyarrow, which tells more types apart than narwhals does; the types of columns of pandas
-            by name, of which `dtypes` has the kinds
+    schema: the schema of a frame of pyarrow, which distinguishes more types than narwhals does; for pandas, the types
+            of columns by name, of which `dtypes` has the kinds
     """
 
     library: str
@@ -67,19 +61,20 @@ class FrameType:
     schema: Native = None
 
     def state(self) -> dict[str, Plain]:
-        """The library and the types as texts."""
-        types: dict[str, Plain] = {name: str(dtype) for name, dtype in self.dtypes.items()}
-        if self.library != "pandas":
-            return {"library": self.library, "dtypes": types, "arrow": _arrow_text(self.schema)}
-        types_by_name = {name: self.schema[name] for name in self.dtypes}
-        arrow = {name: dtype.pyarrow_dtype for name, dtype in types_by_name.items() if isinstance(dtype, pd.ArrowDtype)}
-        plain: dict[str, Plain] = {name: str(dtype) for name, dtype in types_by_name.items() if name not in arrow}
-        schema = import_module("pyarrow").schema(arrow.items()) if arrow else None
-        return {"library": self.library, "dtypes": types, "schema": plain, "arrow": _arrow_text(schema)}
+        """The library and the types as strings."""
+        dtypes = {name: str(dtype) for name, dtype in self.dtypes.items()}
+        state, schema = dict[str, Plain](library=self.library, dtypes=dtypes), self.schema
+        if self.library == "pandas":
+            types = {name: self.schema[name] for name in self.dtypes}
+            arrow = {name: dtype.pyarrow_dtype for name, dtype in types.items() if isinstance(dtype, pd.ArrowDtype)}
+            state["schema"] = {name: str(dtype) for name, dtype in types.items() if name not in arrow}
+            schema = import_module("pyarrow").schema(arrow.items()) if arrow else None
+        state["arrow"] = "" if schema is None else b64encode(schema.serialize().to_pybytes()).decode("ascii")
+        return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> FrameType:
-        """The type of which `state` made texts; without the types of libraries that are not installed."""
+        """The type that `state` describes, without the types of libraries that are not installed."""
         arrow = None
         if state["arrow"]:
             with suppress(ImportError):
@@ -103,7 +98,7 @@ class FrameType:
             present = list(column.astype("object").where(column.notna(), None))
             if (kind := _kind(dtypes.get(str(name)))) in ("Time", "Duration"):
                 try:
-                    present = [None if cell is None else _instant(_length(cell), kind) for cell in present]
+                    present = [None if cell is None else _read_length(cell, kind) for cell in present]
                 except ValueError:  # identifiers, such as new-1, have no other type
                     del dtypes[str(name)]
             elif column.dtype.kind == "M":
@@ -121,12 +116,8 @@ class FrameType:
         return native.cast(import_module("pyarrow").schema([fields[name] for name in native.column_names]))
 
 
-def _arrow_text(schema: Native) -> str:
-    return "" if schema is None else b64encode(schema.serialize().to_pybytes()).decode("ascii")
-
-
 def _narwhals_type(text: str) -> Native:
-    """The type of a text such as Int8, Datetime(time_unit='us', time_zone=None); None for one that narwhals lacks."""
+    """The type of a string such as Datetime(time_unit='us', time_zone=None); None for one that narwhals lacks."""
     call = ast.parse(text, mode="eval").body
     name = call.func if isinstance(call, ast.Call) else call
     dtype = getattr(import_module("narwhals"), name.id, None) if isinstance(name, ast.Name) else None
@@ -148,13 +139,10 @@ def _kind(dtype: Native) -> str:
     return str(dtype).partition("(")[0]
 
 
-def _instant(length: Native, kind: str) -> Native:
+def _read_length(text: str, kind: str) -> Native:
+    """The time of day or the duration that a string of `_write_lengths` says."""
+    length = -pd.Timedelta(text[1:]) if text.startswith("-") else pd.Timedelta(text)
     return (pd.Timestamp(0) + length).time() if kind == "Time" else length.to_pytimedelta()
-
-
-def _length(text: str) -> pd.Timedelta:
-    """The length of time of a text of `_length_texts`."""
-    return -pd.Timedelta(text[1:]) if text.startswith("-") else pd.Timedelta(text)
 
 
 def _nanoseconds(cell: Native) -> int:
@@ -165,10 +153,10 @@ def _nanoseconds(cell: Native) -> int:
     return int((seconds * 10**6 + length.microseconds) * 1000 + length.nanoseconds)
 
 
-def _length_texts(cells: Iterable[Native], kind: str) -> pd.Series:
-    """Times of day and durations (n,) as texts: 08:30:00 and -2 days 03:04:05.250.
+def _write_lengths(cells: Iterable[Native], kind: str) -> pd.Series:
+    """Times of day and durations (n,) as strings: 08:30:00 and -2 days 03:04:05.250.
 
-    All have as many decimals as the finest needs, but no more than whole numbers below `MAX_EXACT` allow.
+    All have as many decimals as the finest needs, but no more than integers below `MAX_EXACT` allow.
     """
     numbers = [None if pd.isna(cell) else _nanoseconds(cell) for cell in cells]
     present = [abs(number) for number in numbers if number is not None]
@@ -199,21 +187,20 @@ def is_other_frame(data: object) -> bool:
 
 
 def first_rows(data: object, n: int) -> pd.DataFrame | None:
-    """The first rows of a frame in memory as one of pandas; None for other data, and cells that are not handled."""
+    """The first rows of a frame in memory as a frame of pandas; None for other data, or cells that are not handled."""
     if sys.modules.get("pandas") is not None and isinstance(data, pd.DataFrame):  # else nobody has a frame of pandas
         return data.head(n)
     if not is_other_frame(data):
         return None
     narwhals = import_module("narwhals")
-    frame = narwhals.from_native(data)
     try:
-        return None if isinstance(frame, narwhals.LazyFrame) else pandas_frame(frame.head(n).to_native())[0]
+        return pandas_frame(narwhals.from_native(data).head(n).to_native())[0]
     except InputError:
         return None
 
 
 def pandas_frame(data: object, name: str = "a table") -> tuple[pd.DataFrame, FrameType | None]:
-    """A frame of any library as one of pandas, and its own type, None for one of pandas; InputError for other data."""
+    """A frame of any library as one of pandas, and the type it had, None if it did not change."""
     if isinstance(data, pd.DataFrame):
         return _plain(data)
     if not is_other_frame(data):
@@ -233,14 +220,13 @@ def pandas_frame(data: object, name: str = "a table") -> tuple[pd.DataFrame, Fra
 
 
 def _plain(frame: pd.DataFrame) -> tuple[pd.DataFrame, FrameType | None]:
-    """A frame of pandas with times, durations, periods and limits as texts, as a file has them, and those columns."""
+    """A frame of pandas with times, durations, periods and limits as strings, as a file has them, and their types."""
     if not frame.columns.is_unique:
         return frame, None
-    of_arrays = pd.ArrowDtype | pd.SparseDtype
-    others = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, of_arrays)]
+    others = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype | pd.SparseDtype)]
     plain = frame.copy() if others else frame
     for name in others:
-        plain[name] = _of_pandas(frame[name])
+        plain[name] = _convert_column(frame[name])
     kinds = {name: kind for name, column in plain.items() if (kind := _kind_of_objects(column))}
     plain = plain.copy() if kinds else plain
     for name, kind in kinds.items():
@@ -248,7 +234,7 @@ def _plain(frame: pd.DataFrame) -> tuple[pd.DataFrame, FrameType | None]:
         if kind in ("Decimal", "Float16"):
             plain[name] = cells.astype("float64" if kind == "Decimal" else "float32")
         elif kind in ("Time", "Duration"):
-            plain[name] = _length_texts(cells, kind).set_axis(frame.index)
+            plain[name] = _write_lengths(cells, kind).set_axis(frame.index)
         else:
             plain[name] = cells.astype("object").map(str, na_action="ignore").astype("str")
     dtypes = {str(name): kinds.get(name, "Array") for name in frame if name in kinds or name in others}
@@ -256,8 +242,8 @@ def _plain(frame: pd.DataFrame) -> tuple[pd.DataFrame, FrameType | None]:
     return plain, FrameType("pandas", dtypes, schema) if dtypes else None
 
 
-def _of_pandas(column: pd.Series) -> pd.Series:
-    """A column of Arrow's types, or a sparse one, with a type of pandas."""
+def _convert_column(column: pd.Series) -> pd.Series:
+    """A column of Arrow's types, or a sparse column, with a type of pandas."""
     if isinstance(column.dtype, pd.SparseDtype):
         return column.sparse.to_dense()
     pyarrow = import_module("pyarrow")
@@ -271,10 +257,12 @@ def _of_pandas(column: pd.Series) -> pd.Series:
 
 
 def _kind_of_objects(column: pd.Series) -> str:
-    """The kind of cells that are read as texts or other numbers, such as Time and Duration; nothing for others."""
+    """The kind of cells that are read as strings or other numbers, such as Time and Duration; empty for other cells."""
     dtype = column.dtype
-    if dtype.kind == "m" or dtype == np.float16:
-        return "Duration" if dtype.kind == "m" else "Float16"
+    if dtype.kind == "m":
+        return "Duration"
+    if dtype == np.float16:
+        return "Float16"
     if isinstance(dtype, pd.PeriodDtype):
         return "Period" if dtype.name.startswith(("period[Y", "period[Q", "period[M]", "period[D]")) else ""
     if dtype != np.dtype(object):
@@ -282,15 +270,15 @@ def _kind_of_objects(column: pd.Series) -> str:
     kind = pd.api.types.infer_dtype(column)
     if kind in ("mixed", "mixed-integer"):  # as pandas reads a spreadsheet with numbers beside <0.1
         present = column.dropna()
-        texts = [cell for cell in present if isinstance(cell, str)]
+        starts = [cell[:1] for cell in present if isinstance(cell, str)]
         others = [cell for cell in present if not isinstance(cell, str)]
         are_numbers = all(isinstance(cell, Real) and not isinstance(cell, bool) for cell in others)
-        return "Limits" if texts and are_numbers and all(text[:1] in LIMITS for text in texts) else ""
+        return "Limits" if starts and are_numbers and all(start in LIMITS for start in starts) else ""
     return {"time": "Time", "timedelta": "Duration", "decimal": "Decimal"}.get(kind, "")
 
 
 def _restore(column: pd.Series, kind: str, dtype: Native) -> Native:
-    """A column of `_plain` as it was; identifiers, such as new-1, stay texts."""
+    """A column of `_plain` with the type that it had; identifiers, such as new-1, stay strings."""
     typed = column
     try:
         if kind == "Duration":
@@ -298,41 +286,36 @@ def _restore(column: pd.Series, kind: str, dtype: Native) -> Native:
             typed = lengths.mask(column.str.startswith("-", na=False), -lengths)
         elif kind == "Period":
             typed = pd.Series(pd.array(pd.PeriodIndex(column, dtype=dtype)), index=column.index)
-        elif kind in RESTORE_CELL:
-            typed = column.astype("object").map(RESTORE_CELL[kind], na_action="ignore").astype("object")
+        elif kind in ("Time", "Limits", "Decimal"):
+            restore = partial(_restore_cell, kind=kind)
+            typed = column.astype("object").map(restore, na_action="ignore").astype("object")
         return typed.astype(dtype)
     except ValueError:
         return column
 
 
-def _number_or_limit(text: str) -> str | float | int:
-    return text if text[:1] in LIMITS else int(text) if text.lstrip("-").isdecimal() else float(text)
-
-
-RESTORE_CELL: dict[str, Callable[[Any], Native]] = {
-    "Time": lambda text: _instant(_length(text), "Time"),
-    "Limits": _number_or_limit,
-    "Decimal": lambda number: Decimal(str(number)),
-}
-"""Cells of `_plain` as they were, by their kind."""
+def _restore_cell(cell: Any, kind: str) -> Native:
+    if kind == "Time":
+        return _read_length(cell, kind)
+    if kind == "Decimal":
+        return Decimal(str(cell))
+    return cell if cell[:1] in LIMITS else int(cell) if cell.lstrip("-").isdecimal() else float(cell)
 
 
 def _cells(column: Native, name: str) -> Array | pd.Series | pd.api.extensions.ExtensionArray:
-    dtype, is_missing = column.dtype, bool(column.null_count())
-    kind = _kind(dtype)
+    dtype, kind = column.dtype, _kind(column.dtype)
     if kind in ("Int128", "UInt128"):
         try:
             return pd.array(column.to_list(), dtype="Int64")
         except OverflowError:
             rule = f"column {name!r} holds integers that do not fit into 64 bits"
-            raise InputError(f"{rule}. Turn them into floats or texts.") from None
-    if dtype.is_integer() or kind == "Boolean":
-        if not is_missing:
-            return np.asarray(column.to_numpy())
-        return pd.array(column.to_list(), dtype="boolean" if kind == "Boolean" else kind)
-    if dtype.is_float():
+            raise InputError(f"{rule}. Turn them into floats or strings.") from None
+    has_integers = dtype.is_integer() or kind == "Boolean"
+    if dtype.is_float() or (has_integers and not column.null_count()):
         return np.asarray(column.to_numpy())
     cells = column.to_list()
+    if has_integers:
+        return pd.array(cells, dtype="boolean" if kind == "Boolean" else kind)
     if kind == "Decimal":
         return np.array([np.nan if cell is None else float(cell) for cell in cells])
     if kind in ("Categorical", "Enum"):
@@ -342,7 +325,7 @@ def _cells(column: Native, name: str) -> Array | pd.Series | pd.api.extensions.E
     if kind == "Date":
         return pd.Series(cells, dtype="object")
     if kind in ("Time", "Duration"):
-        return _length_texts(cells, kind)
+        return _write_lengths(cells, kind)
     if kind == "String":
         return pd.Series([None if cell is None else str(cell) for cell in cells], dtype="str")
     raise _refusal_of_type(name, dtype)
@@ -350,4 +333,4 @@ def _cells(column: Native, name: str) -> Array | pd.Series | pd.api.extensions.E
 
 def _refusal_of_type(name: str, dtype: Native) -> InputError:
     rule = f"column {name!r} holds cells of type {dtype}, which are not handled"
-    return InputError(f"{rule}. Turn them into numbers, texts or dates, or leave the column out.")
+    return InputError(f"{rule}. Turn them into numbers, strings or dates, or leave the column out.")

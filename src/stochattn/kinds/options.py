@@ -3,7 +3,7 @@
 The registry holds a `KindDescription` of each kind. Recognizing a file and building the options of the command line ask
 these alone, so that only the code of the kind that a user chooses is loaded. A `Kind` is a description itself.
 
-Options of codecs and generators are dataclasses whose fields carry the help text of the command line.
+Options of codecs and generators are dataclasses whose fields have the help text of the command line.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from .._backend.checks import InputError as InputError
 from .._backend.checks import check_beta, check_choice, check_positive
 
 T = TypeVar("T")
-NORMS = ("restored", "paper", "whole")
-"""What becomes of the norms of rows in `Coordinates`."""
+NORMS = ("restored", "paper", "whole")  # what `Coordinates` does with the norms of rows
 
 
 def with_count(n: int, singular: str, plural: str) -> str:
@@ -40,12 +39,12 @@ def describe_extension(extension: str) -> str:
 
 
 class Knob(NamedTuple):
-    """That an option moves a generator between recall and generation, and how a slider shows it.
+    """The slider of an option that moves a generator between recall and generation.
 
-    low, high:  the ends of the slider; None where the stored items set them, as for beta
+    low, high:  the ends of the slider; None if the stored items set them, as for beta
     recalls_at: the end at which stored items come back, "low" or "high"
     is_log:     whether equal steps of the slider are equal ratios
-    place:      which number it is, of an option that has several
+    place:      the index of the number, for an option that has several
 
     >>> from stochattn.kinds import Knob
     >>> Knob(0.0, 3.0).recalls_at
@@ -63,9 +62,9 @@ class Knob(NamedTuple):
 class OptionHelp:
     """What the command line says about an option.
 
-    text: one sentence; a default that is not plain stands in square brackets at its end
-    flag: the option's name on the command line where it is not that of the field
-    knob: how a slider shows it, for the one option of a generator that moves it between recall and generation
+    text: one sentence; a default that is not plain is in square brackets at its end
+    flag: the option's name on the command line if it is not that of the field
+    knob: the slider, for the one option of a generator that moves it between recall and generation
     """
 
     text: str
@@ -103,20 +102,20 @@ def option(
 
 
 def option_fields(options: type) -> dict[str, OptionHelp]:
-    """The options of a dataclass by name, with what is said about each."""
+    """The help of each option of a dataclass, by name."""
     return {field.name: field.metadata["help"] for field in fields(options) if "help" in field.metadata}
 
 
 def knob_of(options: type) -> tuple[str, Knob] | None:
     """The name of the option that moves a generator between recall and generation, and its knob; None without one."""
-    knobs = ((name, about.knob) for name, about in option_fields(options).items())
-    return next(((name, knob) for name, knob in knobs if knob is not None), None)
+    fields = option_fields(options).items()
+    return next(((name, about.knob) for name, about in fields if about.knob is not None), None)
 
 
 def given_options(options: object) -> dict[str, object]:
-    """Those options of a dataclass that are not at their default, by name."""
-    usual = type(options)()
-    return {name: value for name, value in vars(options).items() if value != getattr(usual, name)}
+    """The options of a dataclass that do not have their default, by name."""
+    defaults = type(options)()
+    return {name: value for name, value in vars(options).items() if value != getattr(defaults, name)}
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class NoOptions:
 
 @dataclass(frozen=True)
 class HopfieldOptions:
-    """Options of the generator "hopfield": p_beta among embedded items. A kind adds its own, or changes defaults.
+    """Options of the generator "hopfield": p_beta among embedded items. A kind adds options, or changes defaults.
 
     >>> from stochattn.kinds import HopfieldOptions
     >>> HopfieldOptions(beta=30.0).sampler
@@ -177,8 +176,7 @@ class HopfieldOptions:
             check_choice("sampler", self.sampler, tuple(SAMPLERS))
 
 
-AUTO = "auto"
-"""The generator that a kind of data names first, or that a trial finds better, unless an option belongs to another."""
+AUTO = "auto"  # the generator that a kind names first or that a trial finds better, or the one that has the options
 
 
 class KindDescription(ABC):  # kinds that are registered have methods that they must define
@@ -187,8 +185,8 @@ class KindDescription(ABC):  # kinds that are registered have methods that they 
     item, items, part: what an example is called, one and several, and what it consists of: "row", "rows", "column"
     inputs, condition_help: what it reads, and how a condition is written on the command line, for help texts
     suffixes:      extensions of its files, in lower case
-    codec_options: a dataclass of options of reading
-    generators:    options of each generator, a dataclass by name; the first generator is the default
+    codec_options: the dataclass of options of reading
+    generators:    the dataclass of options of each generator, by name; the first generator is the default
 
     >>> from stochattn.kinds.registry import description_of
     >>> description_of("protein").items, ".sto" in description_of("protein").suffixes

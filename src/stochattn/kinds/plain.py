@@ -1,7 +1,4 @@
-"""Two plain generators for any arrays: one Gaussian, and stored items of another amplitude.
-
-They are what a trial compares with the generators made for a kind of data, and falls back on.
-"""
+"""Two plain generators, the last resort of a trial: one Gaussian, and stored items with other amplitudes."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from .hopfield import Coordinates, HopfieldGenerator, LinearEmbedding
 
 BETA = 1e-8  # at which memories are 1e-4 standard deviations from the mean: their mixture is one Gaussian
 MAX_ROWS = 1000  # evenly spaced items that the covariance is estimated from, so that many large ones stay affordable
-MIN_SPREAD, MAX_SPREAD = 0.05, 0.2  # of log amplitudes: enough to differ from the stored item, and still like it
+MIN_SPREAD, MAX_SPREAD = 0.05, 0.2  # of log amplitudes: enough to differ from the stored item, and still similar
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +26,7 @@ class GaussianCoordinates(Coordinates):
 
     @classmethod
     def fit_weighted(cls, features: Array, weights: Array) -> Self:
-        """Coordinates of features (K, p) that count `weights` (K,) times."""
+        """Coordinates of features (K, p) with these weights (K,)."""
         from scipy.linalg import svd
         from sklearn.covariance import ledoit_wolf_shrinkage
 
@@ -65,7 +62,7 @@ class Gaussian(HopfieldGenerator):
 
     @classmethod
     def of_arrays(cls, arrays: Array, weights: Array) -> Self:
-        """The Gaussian of stored arrays (K, ...) that count `weights` (K,) times."""
+        """The Gaussian of stored arrays (K, ...) with these weights (K,)."""
         coordinates = GaussianCoordinates.fit_weighted(arrays.reshape(len(arrays), -1), weights)
         return cls.around(LinearEmbedding(coordinates, arrays.shape[1:]), weights)
 
@@ -76,33 +73,32 @@ class Gaussian(HopfieldGenerator):
         return draws._replace(source=self.bank.kept[nearest_rows(draws.rows * math.sqrt(BETA), self.stored_rows)])
 
     def describe(self) -> Description:
-        """What is estimated, from how many items."""
         summary = f"one Gaussian with the mean and the shrunk covariance of {len(self.bank.kept)} stored items"
         return replace(super().describe(), name="gaussian", summary=summary, temperature=None)
 
 
 @dataclass(frozen=True, eq=False)
 class Rescaled:
-    """Stored items of another amplitude: m + a_t (x_t − m) around the mean m of an item.
+    """Stored items with other amplitudes: m + a_t (x_t − m) around the mean m of an item.
 
     log a_t goes from one draw of N(0, spread²) at the beginning of the item, its first axis, to another at the end, so
-    that items which are brought to one amplitude afterwards differ from the stored ones too.
+    that items differ from the stored ones even after they are scaled to one amplitude.
     """
 
     stored: Array  # (K, ...)
-    weights: Array  # (K,) how often each counts
+    weights: Array  # (K,)
     items: str  # what they are called
-    conditional: Generator  # which draws under conditions
+    conditional: Generator  # the generator of draws under conditions
     limits: tuple[float, float] = (-math.inf, math.inf)  # of values
 
     @cached_property
     def kept(self) -> Array:
-        """Indices of the items that count: (K_kept,)."""
+        """Indices of the items with positive weight: (K_kept,)."""
         return np.flatnonzero(self.weights > 0)
 
     @cached_property
     def arrays(self) -> Array:
-        """The items that count: (K_kept, ...)."""
+        """The items with positive weight: (K_kept, ...)."""
         return np.asarray(self.stored[self.kept], dtype=np.float64)
 
     @property
@@ -118,11 +114,10 @@ class Rescaled:
         weights = self.weights[self.kept]
         i = pick_stratified(np.log(weights / weights.sum()), n, which)
         values = self.arrays[i]
-        each = (n,) + (1,) * (values.ndim - 1)
+        ones = (1,) * (values.ndim - 2)
         ends, place = noise.standard_normal((n, 2)), np.linspace(0, 1, values.shape[1])
         logs = self.spread * (ends[:, :1] * (1 - place) + ends[:, 1:] * place)
-        factors = np.exp(logs).reshape(n, -1, *each[2:])
-        means = values.reshape(n, -1).mean(1).reshape(each)
+        factors, means = np.exp(logs).reshape(n, -1, *ones), values.reshape(n, -1).mean(1).reshape(n, 1, *ones)
         return Generated(np.clip(means + factors * (values - means), *self.limits), self.kept[i])
 
     def condition(self, observation: object) -> Generator:
@@ -130,7 +125,6 @@ class Rescaled:
         return self.conditional.condition(observation)
 
     def describe(self) -> Description:
-        """The spread of amplitudes, and a note that new items are stored ones."""
-        summary = f"stored {self.items} of another amplitude, which drifts by factors of exp(±{self.spread:.2g})"
-        note = f"new {self.items} are stored ones of another amplitude. They add to training data, but not to privacy."
+        summary = f"stored {self.items} with other amplitudes, which drift by factors of exp(±{self.spread:.2g})"
+        note = f"new {self.items} are stored ones with other amplitudes. They add to training data, but not to privacy."
         return Description("rescaled", summary, (note,))

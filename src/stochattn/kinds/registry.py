@@ -1,4 +1,4 @@
-"""The kinds of data, by name. This file and the folders of the kinds are the only places that name one.
+"""The kinds of data by name. Only this file and the folders of the kinds name one.
 
 A file is offered to the descriptions of all kinds, and only the code of the kind that recognizes it is loaded.
 
@@ -7,7 +7,7 @@ Another package adds its kind by an entry point, which is loaded when a kind is 
     [project.entry-points."stochattn.kinds"]
     sensor = "my_package.sensors:KIND"
 
-Folders of parts, as the workers of a cluster write them: several files that together hold what one file could.
+A folder of parts, as the workers of a cluster write it, has several files that together hold what one file could.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ PART_NAME = re.compile(r"part-(\d{5,})\.\w+")
 
 
 def parts_in(path: Path) -> list[Path]:
-    """The parts of a folder, in their order; none if it holds anything else, or files of different formats."""
+    """The parts of a folder in their order; none if it holds anything else, or files of different formats."""
     entries = [entry for entry in path.iterdir() if entry.name != SUMMARY] if path.is_dir() else []
-    numbers = {entry: PART_NAME.fullmatch(entry.name) for entry in entries}
-    order = {entry: int(number[1]) for entry, number in numbers.items() if number is not None}
-    are_parts = len(order) == len(entries) and len({entry.suffix for entry in order}) == 1
-    return sorted(order, key=lambda entry: order[entry]) if are_parts else []
+    matches = [(match, entry) for entry in entries if (match := PART_NAME.fullmatch(entry.name))]
+    are_parts = len(matches) == len(entries) and len({entry.suffix for entry in entries}) == 1
+    return [entry for _, entry in sorted((int(match[1]), entry) for match, entry in matches)] if are_parts else []
 
 
 def read_new(kind: AnyKind, codec: Codec, path: Path) -> Items:
@@ -52,24 +51,17 @@ def read_new(kind: AnyKind, codec: Codec, path: Path) -> Items:
 
 
 def read_labels(kind: AnyKind, codec: Codec, path: Path) -> Array | None:
-    """The class of each of these new items, where the file or all parts of the folder say it: (n,)."""
+    """The class of each of these new items (n,); None unless the file, or each part of the folder, holds classes."""
     labels = [kind.read_labels(codec, part) for part in parts_in(path) or [path]]
     present = [part for part in labels if part is not None]
     return np.concatenate(present) if len(present) == len(labels) else None
 
 
-_MODULES = {
-    "protein": "proteins",
-    "signals": "signals",
-    "image": "images",
-    "returns": "returns",
-    "table": "tables",
-}
-"""Built-in kinds and the folder of each. A file is offered to them in this order: a table is the most general."""
+# The folders of the built-in kinds. A file is offered to them in this order: a table is the most general.
+_MODULES = {"protein": "proteins", "signals": "signals", "image": "images", "returns": "returns", "table": "tables"}
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".7z", ".rar")
 _REGISTERED: dict[str, AnyKind] = {}
-_PLUGINS = ["stochattn.kinds"]
-"""Groups of entry points that are not loaded yet."""
+_PLUGINS = ["stochattn.kinds"]  # groups of entry points that are not loaded yet
 _LOADING = RLock()  # re-entrant: a plug-in may look up kinds while it is loaded
 
 
@@ -122,30 +114,29 @@ def kind_of(name: str) -> AnyKind:
 
 
 def description_of(name: str) -> KindDescription:
-    """What is known about the kind of that name without its code: the kind itself where a program registered it."""
+    """The description of the kind of that name, whose code it does not load; a registered kind is its description."""
     if name in _REGISTERED or name not in _MODULES:
         return kind_of(name)
-    described: KindDescription = import_module(f".{_MODULES[name]}.description", __package__).DESCRIPTION
-    return described
+    description: KindDescription = import_module(f".{_MODULES[name]}.description", __package__).DESCRIPTION
+    return description
 
 
 def descriptions() -> list[KindDescription]:
-    """What is known about all kinds without their code, registered ones first."""
+    """The descriptions of all kinds, registered ones first."""
     return [description_of(name) for name in kind_names()]
 
 
 def kind_for(source: object, name: str | None = None) -> AnyKind:
-    """The kind of that name, or else the kind of data that a file or folder holds, or that data in memory is."""
+    """The kind of that name; by default the kind that recognizes a file, a folder or data in memory."""
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     if path is not None and not os.path.exists(path):  # also for names that no file can have
         raise InputError(f"{path} does not exist: name a file or a folder.")
     if name is not None:
         return kind_of(name)
-    looked_at = None if path is None else next(iter(parts_in(path)), path)  # parts are all alike
-    for name in kind_names():
-        described = description_of(name)
-        if described.accepts(source) if looked_at is None else described.recognizes(looked_at):
-            return kind_of(name)
+    file = None if path is None else next(iter(parts_in(path)), path)  # all parts have the same format
+    for description in map(description_of, kind_names()):
+        if description.accepts(source) if file is None else description.recognizes(file):
+            return kind_of(description.name)
     names = ", ".join(kind_names())
     if path is None:
         rule = f"the kind of data is not recognized from {type(source).__name__}"
@@ -155,8 +146,6 @@ def kind_for(source: object, name: str | None = None) -> AnyKind:
     if path.suffix.lower() in COMPRESSED:
         raise InputError(f"{path} is compressed: unpack it, and name the file or the folder that was in it.")
     sign = f"by the extension {path.suffix!r}" if path.suffix else "because the name has no extension"
-    formats = "; ".join(described.inputs for described in descriptions() if described.inputs)
-    raise InputError(
-        f"{path}: the kind of data is not recognized {sign}. If its format is read, "
-        f"name the kind, one of {names}; else save it in one of these: {formats}."
-    )
+    formats = "; ".join(description.inputs for description in descriptions() if description.inputs)
+    remedy = f"If its format is read, name the kind, one of {names}; else save it in one of these: {formats}"
+    raise InputError(f"{path}: the kind of data is not recognized {sign}. {remedy}.")

@@ -1,4 +1,4 @@
-"""The summary of a result: what was asked for, what was done and what was measured, as json beside the samples."""
+"""The summary of a result: what was requested, done and measured, as JSON beside the samples."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from types import UnionType
 
 from .._backend.state import Plain
 
-SUMMARY = "_summary.json"  # readers of Parquet skip files whose names begin so
-"""The summary of a folder of samples; that of a file is called like the file, with .json added."""
+SUMMARY = "_summary.json"  # readers of Parquet skip files whose names begin with _
+"""The summary of a folder of samples; the name of that of a file is the name of the file with .json added."""
 _JSON_TYPES: Mapping[str, type | UnionType] = {
     **{"str": str, "bool": bool, "int": int, "int | None": int | None, "str | None": str | None},
     **{"float | None": float | int | None, "tuple[str, ...]": list, "TrialRecord | None": dict | None},
 }
-"""What json holds for the fields of a summary, by their types; those that are not named here are mappings."""
+"""What JSON holds for the fields of a summary, by their types; types that are not here are mappings."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Choices of a user, as they were given; a summary repeats them, so that samples can be made again.
+    """What a user requested, which a summary repeats so that samples can be made again.
 
     options: of reading and of the generator, by name
-    conditions, subset, weight: texts NAME=VALUE, texts that select stored items, texts SELECTION:RATIO
+    conditions, subset, weight: NAME=VALUE strings, strings that select stored items, SELECTION:RATIO strings
     """
 
     options: Mapping[str, Plain] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class ClassShare:
-    """The share of a class among new items, and the share that the law predicts, where it is known."""
+    """The share of a class among new items, and the share that the mixture predicts, if it is known."""
 
     share: float
     predicted: float | None
@@ -48,10 +48,10 @@ class ClassShare:
 class Attempt:
     """A generator that a trial fitted on a part of the stored items, and how the others judge it.
 
-    two_sample, two_sample_stored: accuracy of telling its items, and the fitted ones, from held-out ones
+    two_sample, two_sample_stored: accuracy of distinguishing its items, and the fitted ones, from held-out ones
     near_copies: share of its items as near to a fitted one as the nearest 5 % of the held-out items are
     key_measure: by how much the key measure of the kind is further from its ideal than for the fitted items
-    loss:        0 as held-out items, 1 the worst, in the worst of the three
+    loss:        the worst of the three as a loss, 0 for held-out items, 1 for the worst items
     failure:     why it could not be fitted; then all figures are None
     """
 
@@ -67,7 +67,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """The generator that a trial chose and its options, what it tried, and what a user must know about the choice."""
+    """The generator that a trial chose and its options, its attempts, and what a user must know about the choice."""
 
     generator: str
     options: Mapping[str, Plain] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class TrialRecord:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The warning or the note, where there is one."""
+        """The warning and the note that are not empty."""
         return tuple(filter(None, (self.warning, self.note)))
 
     @classmethod
@@ -95,15 +95,15 @@ class RunSummary(Asked):
     """What is known about a file or folder of new items.
 
     recorded:     whether the choices of the user are recorded, so that the items can be made again from the source
-    stored, kept: how many items are stored, and how many of them count
-    beta, rule, novelty_target: of generators that have a temperature: its value, how it was chosen, for which novelty
+    stored, kept: how many items are stored, and how many of them have a positive weight
+    beta, rule, novelty_target: the temperature, if the generator has one: its value, its rule, the requested novelty
     novelty:      mean novelty of the items as drawn; None for items that are made of many stored ones
-    novelty_predicted: that of the exact law, where it is known
+    novelty_predicted: mean novelty of exact draws, if it is known
     novelty_decoded, copies, near_copies: mean novelty, share of exact copies, and share of items closer to a stored one
-                  than 99 % of the stored ones are to each other, of the first items as they are in the file; the
-                  last is a share of days for returns, and None where all stored items are equal or only one is stored
-    resolved:     options that a rule chose, with the values they got, so that a report need not search again
-    trial:        what was tried on held-out items, and chosen; None where the user chose the generator
+                  than 99 % of the stored ones are to each other, of the first items as they are in the file. The last
+                  is a share of days for returns, and None if all stored items are equal or only one is stored
+    resolved:     values of options that a rule chose, so that a report need not search again
+    trial:        the trial on held-out items; None if the user chose the generator
     figures:      measured by the kind of data, by name
     files:        names in a folder of samples, beside the numbered ones new-1.*, new-2.*, …
     bytes:        size of the file
@@ -145,12 +145,12 @@ class RunSummary(Asked):
         return not changed and self.sha256 is not None and self.sha256 == checksum(path)
 
     def to_json(self, indent: int | None = None) -> str:
-        """As json; numbers that json does not know become null."""
+        """As JSON; numbers that JSON lacks become null."""
         return as_json(asdict(self), indent)
 
     @classmethod
     def from_json(cls, content: str) -> RunSummary:
-        """The summary that `to_json` wrote; ValueError for another text."""
+        """The summary that `to_json` wrote; ValueError for another string."""
         values = json.loads(content)
         types = {field.name: str(field.type) for field in fields(cls)}
         if not isinstance(values, dict) or values.keys() != types.keys():
@@ -164,7 +164,7 @@ class RunSummary(Asked):
 
 
 def as_json(value: Plain, indent: int | None = None) -> str:
-    """A plain value as json; numbers that json does not know become null, and paths texts."""
+    """A plain value as JSON; numbers that JSON lacks become null, and paths strings."""
 
     def plain(value: Plain) -> Plain:
         if isinstance(value, Mapping):
@@ -177,7 +177,7 @@ def as_json(value: Plain, indent: int | None = None) -> str:
 
 
 def sidecar(path: str | os.PathLike[str]) -> Path:
-    """Where the summary of a result is: beside a file, or the file that a link points to; inside a folder."""
+    """Where the summary of a result is: in a folder, or beside a file or the file that a link points to."""
     path = Path(path)
     if path.is_dir():
         return path / SUMMARY
@@ -186,7 +186,7 @@ def sidecar(path: str | os.PathLike[str]) -> Path:
 
 
 def read_summary(path: str | os.PathLike[str]) -> RunSummary | None:
-    """The summary of a result, if there is one; `RunSummary.fits` says whether the result was changed since."""
+    """The summary of a result, or None; `RunSummary.fits` says whether the result has changed since."""
     try:
         return RunSummary.from_json(sidecar(path).read_text("utf-8"))
     except (OSError, ValueError, TypeError):
@@ -194,9 +194,9 @@ def read_summary(path: str | os.PathLike[str]) -> RunSummary | None:
 
 
 def checksum(path: str | os.PathLike[str]) -> str | None:
-    """SHA-256 of a file, or of names and contents of the files in a folder; None for what cannot be read twice.
+    """SHA-256 of a file, or of the names and contents of the files in a folder; None for what cannot be read twice.
 
-    Hidden files of a folder and its summary do not count, and neither does where a file or folder is or its own name.
+    Hidden files of a folder and its summary do not count, nor does the path of the file or folder itself.
     """
     path = Path(path)
     try:

@@ -1,7 +1,7 @@
 """New items on their way to a file: what is measured of them, and parts that the workers of a Dask cluster write.
 
 One process writes a file, or the chunks of a Zarr array. The workers of a cluster draw and write a folder of parts on a
-file system that all share. Part p holds fixed blocks of items, and block b depends on (seed, b): the parts hold the
+shared file system. Part p holds fixed blocks of items, and block b depends on (seed, b), so that the parts hold the
 items that one process writes. The parts of a Zarr array are chunks of it.
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MAX_CHUNK_BYTES = 2**22
 BLOCKS_PER_PART = 16
 NO_WORKERS_SECONDS = 10.0  # after which an absence of workers is an error
-MAX_SYNTHESIZER = "1 GiB"  # that travels to the scheduler without a warning about large task graphs
+MAX_SYNTHESIZER = "1 GiB"  # sent to the scheduler without a warning about large task graphs
 REMOVING_SECONDS = 5.0  # for which workers that are still writing a part may delay the removal of a folder
 
 
@@ -52,8 +52,7 @@ def create_array(synth: Synthesizer, n: int, seed: int, settings: Settings, fold
     A chunk holds whole blocks, and a part holds whole chunks: no two workers write to one chunk. The first item tells
     the shape.
     """
-    first = next(synth.batches(1, seed))
-    row = synth.kind.as_array(synth.codec, first.items, 0)
+    row = synth.kind.as_array(synth.codec, next(synth.batches(1, seed)).items, 0)
     blocks, block_bytes = 1, synth.block_size * row.nbytes
     while BLOCKS_PER_PART % (2 * blocks) == 0 and 2 * blocks * block_bytes <= MAX_CHUNK_BYTES:
         blocks *= 2
@@ -68,7 +67,7 @@ class ChunkWriter:
         self._kind, self._codec, self._rows = kind, codec, ZarrRows(folder)
 
     def write(self, batch: Batch) -> None:
-        """Write these."""
+        """Write these items."""
         self._rows.write(batch.first, self._kind.as_array(self._codec, batch.items, batch.first))
 
     def close(self) -> None:
@@ -77,12 +76,12 @@ class ChunkWriter:
 
 
 MAX_MEASURED = 4096  # items, from the first on, whose novelty and copies are measured as they are in the file
-MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized: memory stays bounded
+MAX_SUMMARIZED = 2**20  # items, from the first on, whose further columns are summarized, so that memory is bounded
 
 
 @dataclass
 class Counts:
-    """What is measured of items; sums have a term for each batch, so that joined counts are those of one process."""
+    """What is measured of items. Sums have a term for each batch, so that joined counts equal those of one process."""
 
     n: int = 0
     novelty: list[float] = field(default_factory=list)
@@ -90,18 +89,16 @@ class Counts:
     novelty_decoded: list[float] = field(default_factory=list)
     copies: int = 0
     near_copies: int = 0
-    compared: int = 0  # vectors that near-copies are counted among: of a few items, which may have several each
+    compared: int = 0  # vectors among which near-copies are counted; an item may have several
     columns: dict[str, list[Array]] = field(default_factory=dict)
     classes: Counter[str] = field(default_factory=Counter)
 
     def join(self, following: Counts) -> None:
         """Count further items, which follow these."""
-        for name, value in vars(following).items():
-            if name == "columns":
-                for column, parts in following.columns.items():
-                    self.columns.setdefault(column, []).extend(parts)
-            else:
-                setattr(self, name, getattr(self, name) + value)
+        for column, parts in following.columns.items():
+            self.columns.setdefault(column, []).extend(parts)
+        for name in vars(self).keys() - {"columns"}:
+            setattr(self, name, getattr(self, name) + getattr(following, name))
 
 
 @dataclass
@@ -113,7 +110,7 @@ class Tally:
 
     def add(self, batch: Batch) -> None:
         """Count these items. Those that are made of many stored ones have no novelty and no class."""
-        kind, codec, counts, before = self.synth.kind, self.synth.codec, self.counts, batch.first
+        measures, codec, counts, before = self.synth.kind.measures, self.synth.codec, self.counts, batch.first
         counts.n += len(batch.items)
         if batch.novelty is None or batch.nearest is None or batch.source is None:
             return
@@ -121,28 +118,29 @@ class Tally:
         for name, values in batch.extra.items():
             counts.columns.setdefault(name, []).append(values[: max(MAX_SUMMARIZED - before, 0)])
         if codec.labels is not None:
-            counts.classes.update(map(str, kind.measures.labels_of(codec, batch.items, batch.source).tolist()))
+            counts.classes.update(map(str, measures.labels_of(codec, batch.items, batch.source).tolist()))
         measured = np.arange(min(len(batch.items), max(MAX_MEASURED - before, 0)))
-        if len(measured):
-            items = codec.take(batch.items, measured)
-            same = kind.measures.same(codec, items, codec.take(codec.stored, batch.nearest[measured]))
-            counts.measured += len(measured)
-            counts.novelty_decoded.append(float(self.synth.novelty(items).sum()))
-            counts.copies += int(same.reshape(len(measured), -1).all(1).sum())
-            compared = codec.take(items, measured[: max(self.n_compared - before, 0)])
-            if len(compared) and not np.isnan(self.near_limit):
-                vectors = kind.measures.comparable(codec, compared)
-                counts.near_copies += int((nearest_distances(vectors, self.stored_vectors) < self.near_limit).sum())
-                counts.compared += len(vectors)
+        if not len(measured):
+            return
+        items = codec.take(batch.items, measured)
+        same = measures.same(codec, items, codec.take(codec.stored, batch.nearest[measured]))
+        counts.measured += len(measured)
+        counts.novelty_decoded.append(float(self.synth.novelty(items).sum()))
+        counts.copies += int(same.reshape(len(measured), -1).all(1).sum())
+        compared = codec.take(items, measured[: max(self.n_compared - before, 0)])
+        if len(compared) and not np.isnan(self.near_limit):
+            vectors = measures.comparable(codec, compared)
+            counts.near_copies += int((nearest_distances(vectors, self.stored_vectors) < self.near_limit).sum())
+            counts.compared += len(vectors)
 
     @cached_property
     def stored_vectors(self) -> Array:
-        """Vectors (m, p) of the stored items that count."""
+        """Vectors (m, p) of the stored items with positive weight."""
         return self.synth.kind.measures.stored_vectors(self.synth.codec, self.synth.kept)
 
     @cached_property
     def near_limit(self) -> float:
-        """The distance below which a vector is a near-copy; NaN where it is not known."""
+        """The distance below which a vector is a near-copy; NaN if stored vectors do not define one."""
         return near_limit(distances_among(self.stored_vectors))
 
     @cached_property
@@ -153,6 +151,7 @@ class Tally:
         return max(count_measurable(self.stored_vectors, MAX_MEASURED) // len(vectors), 1)
 
 
+@limit_to_one_thread(LIBRARY)
 def write_items(
     synth: Synthesizer,
     batches: Iterable[Batch],
@@ -162,29 +161,28 @@ def write_items(
     progress: Progress | None = None,
 ) -> Counts:
     """Write batches to a file or an empty folder, and count them."""
-    with limit_to_one_thread(LIBRARY):
-        tally = Tally(synth)
-        writer: Writer
-        if format.in_chunks and isinstance(place, Path):
-            writer = ChunkWriter(synth.kind, synth.codec, place)
-        else:
-            writer = synth.kind.writer(synth.codec, place, format, settings)
-        try:
-            for batch in batches:
-                writer.write(batch)
-                tally.add(batch)
-                if progress is not None:
-                    progress.update(batch.first + len(batch.items))
-        except Exception:
-            with suppress(Exception):  # an open Parquet file complains when it is collected
-                writer.close()
-            raise
-        writer.close()
+    tally = Tally(synth)
+    writer: Writer
+    if format.in_chunks and isinstance(place, Path):
+        writer = ChunkWriter(synth.kind, synth.codec, place)
+    else:
+        writer = synth.kind.writer(synth.codec, place, format, settings)
+    try:
+        for batch in batches:
+            writer.write(batch)
+            tally.add(batch)
+            if progress is not None:
+                progress.update(batch.first + len(batch.items))
+    except Exception:
+        with suppress(Exception):  # an open Parquet file complains when it is collected
+            writer.close()
+        raise
+    writer.close()
     return tally.counts
 
 
 class PartFile(NamedTuple):
-    """Some blocks of n items, and the file that holds them, or the description of the Zarr array that does."""
+    """Some blocks of n items, and the file that holds them, or the description of the Zarr array that holds them."""
 
     path: Path
     n: int
@@ -195,12 +193,9 @@ class PartFile(NamedTuple):
 def list_parts(synth: Synthesizer, n: int, seed: int, folder: Path, format: Format) -> list[PartFile]:
     """The parts of n items. They depend on the items alone, not on the number of workers."""
     name = METADATA if format.in_chunks else f"part-{{:05d}}{format.extensions[0]}"
-    n_blocks = -(-n // synth.block_size)
-    starts = range(0, n_blocks, BLOCKS_PER_PART)
-    return [
-        PartFile(folder / name.format(p), n, seed, range(start, min(start + BLOCKS_PER_PART, n_blocks)))
-        for p, start in enumerate(starts)
-    ]
+    blocks = range(-(-n // synth.block_size))
+    starts = enumerate(range(0, len(blocks), BLOCKS_PER_PART))
+    return [PartFile(folder / name.format(p), n, seed, blocks[b : b + BLOCKS_PER_PART]) for p, b in starts]
 
 
 def write_parts(
@@ -217,18 +212,18 @@ def write_parts(
     parts, counts = list_parts(synth, n, seed, folder, format), Counts()
     futures = _submit(client, synth, parts, format, settings)
     part_of = dict(zip(futures, parts, strict=True))
-    counts_of: dict[PartFile, Counts] = {}
+    counts_of: dict[Future, Counts] = {}
     try:
         while len(counts_of) < len(parts):
-            for future in _wait_for_some(client, [task for task in futures if part_of[task] not in counts_of]):
-                counts_of[part_of[future]] = _counts_of_task(part_of[future], future, client.scheduler.address)
+            for future in _wait_for_some(client, [future for future in futures if future not in counts_of]):
+                counts_of[future] = _counts_of_task(part_of[future], future, client.scheduler.address)
             progress.update(sum(part_counts.n for part_counts in counts_of.values()))
     except BaseException:
         client.cancel(futures)
         _remove(folder)
         raise
-    for part in parts:
-        counts.join(counts_of[part])
+    for future in futures:
+        counts.join(counts_of[future])
     unfinished = folder.rglob(UNFINISHED) if format.in_chunks else set(folder.iterdir()) - {part.path for part in parts}
     for path in unfinished:  # of a worker that was killed
         path.unlink()
@@ -248,7 +243,7 @@ def _submit(
 
 
 def write_part(synth: Synthesizer, part: PartFile, format: Format, settings: Settings) -> Counts:
-    """Write a part, which gets its name when it is complete; chunks of an array get theirs one by one."""
+    """Write a part, which gets its name when it is complete; chunks of an array get their names one by one."""
     batches = synth.batches(part.n, part.seed, blocks=part.blocks)
     if format.in_chunks:
         return write_items(synth, batches, part.path.parent, format, settings)
@@ -271,29 +266,27 @@ def _wait_for_some(client: Client, futures: list[Future]) -> list[Future]:
         with client.as_current():  # `wait` asks the current client
             return list(dask_module("distributed").wait(futures, NO_WORKERS_SECONDS, "FIRST_COMPLETED").done)
     except TimeoutError:
-        if not client.scheduler_info(n_workers=-1)["workers"]:
-            raise InputError(
-                f"scheduler {address!r} has no workers any more. Start some: dask worker {address}."
-            ) from None
-        return []
+        if client.scheduler_info(n_workers=-1)["workers"]:
+            return []
+        raise InputError(f"scheduler {address!r} has no workers left. Start some: dask worker {address}.") from None
     except CancelledError:
         raise InputError(f"scheduler {address!r} was lost. Start it and its workers, and run this again.") from None
 
 
 def _counts_of_task(part: PartFile, future: Future, scheduler: str) -> Counts:
     """The counts of a part, once it is written where this process sees it."""
-    where = f"the workers of {scheduler} must see the folder {part.path.parents[2]}, on a file system that all share"
     try:
         counts: Counts = future.result()
-    except FileNotFoundError:
-        raise InputError(f"out cannot be written in parts: {where}.") from None
+        if part.path.exists():
+            return counts
+    except FileNotFoundError:  # of a worker that does not see the folder
+        pass
     except Exception as error:
         if type(error).__name__ == "KilledWorker":
             raise InputError(f"scheduler {scheduler!r}: its workers ended again and again. Give them memory.") from None
         raise
-    if not part.path.exists():
-        raise InputError(f"out cannot be written in parts: {where}.")
-    return counts
+    where = f"the workers of {scheduler} must see the folder {part.path.parents[2]}, on a file system that all share"
+    raise InputError(f"out cannot be written in parts: {where}.")
 
 
 def _remove(folder: Path) -> None:

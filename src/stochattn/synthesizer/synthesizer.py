@@ -1,7 +1,7 @@
 """Synthesizer: a codec and a generator, which together make new items like the stored ones.
 
 Conditions do not change a fit: a Synthesizer shares its `Fit` with all those that `condition` makes of it. The file of
-a synthesizer holds json and arrays, from which the same draws follow for the same seed.
+a synthesizer holds JSON and arrays, from which the same draws follow for the same seed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from .._version import __version__
 from ..core.conditioning import selection_mask
 from ..core.memory import FilePath
 from ..core.metrics import cosine_novelty
-from ..kinds.codec import Batch, Codec, Conditioned, Items, conditions_of, plain_conditions
+from ..kinds.codec import Batch, Codec, Conditioned, Items, plain_conditions, restore_conditions
 from ..kinds.generator import Adjustable, Description, Generator, HasLogDensity, HasRows
 from ..kinds.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
 from ..kinds.options import InputError, given_options, listed, option_fields
@@ -41,24 +41,22 @@ if TYPE_CHECKING:
     from ..evaluation.split_half import SplitHalfResult
 
 
-N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096
-"""Attempts by which shares of classes are predicted, where items say their own class, and the fewest draws."""
+N_CLASS_DRAWS, MIN_CLASS_DRAWS = 40_000, 4096  # attempts that predict shares of classes, and the fewest draws
 N_TRIED = 256  # draws by which the share of copies is estimated
-COPIES = 2  # of new items in memory while blocks are joined
+COPIES = 2  # copies of new items in memory while blocks are joined
 MIN_STORED = 8  # below which a note says that they are hardly enough
 FILE_NAME = "stochattn synthesizer"
 FORMAT = f"{FILE_NAME} 2"
-EARLIER_NAMES = {"asked": "requested", "resolved": "resolved", "n_jobs": "n_jobs"}
-"""Attributes of a Synthesizer in 0.1, and those of its fit that take their place."""
+EARLIER_NAMES = {"asked": "requested", "resolved": "resolved", "n_jobs": "n_jobs"}  # in 0.1, and in the fit now
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Stored items and the generator that is fitted on them. Immutable: `with_...` returns another.
+    """Stored items and the generator that is fitted on them. Immutable: `with_codec` and `change` return another.
 
     requested: the generator and options that the user requests; `choice` is what is used
-    weights:   (K,) how often each stored item counts
-    trial:     what chooses among generators, when one is first fitted; None where the user chose
+    weights:   (K,) of the stored items
+    trial:     chooses among generators when one is first fitted; None if the user chose
     resolved:  options that a rule chose in an earlier session, which need not be searched again
     n_jobs:    workers of searches, as in `fit`
     """
@@ -94,7 +92,7 @@ class Fit:
         return self._of_codec.setdefault(codec, replace(self, codec=codec, resolved={}))
 
     def change(self, **changes: Any) -> Fit:
-        """The fit with other weights, or of another generator; fitted where the generator here needs no new fit."""
+        """The fit with other weights or of another generator, which is this one adjusted where that gives the same."""
         changed = replace(self, resolved={}, **changes)
         fitted = vars(self).get("generator")
         if not isinstance(fitted, Adjustable) or self.choice.name != changed.choice.name:
@@ -103,8 +101,8 @@ class Fit:
         names = option_fields(type(after))
         differing = {name for name in names if getattr(before, name) != getattr(after, name)}
         if differing <= fitted.adjustable <= set(names):
+            options = {name: getattr(after, name) for name in fitted.adjustable}
             with search_context(None):
-                options = {name: getattr(after, name) for name in fitted.adjustable}
                 adjusted = fitted.adjusted(changed.weights, **options)
             if adjusted is not None:
                 vars(changed)["generator"] = adjusted
@@ -117,9 +115,9 @@ class Synthesizer:
 
     `write`, `report` and `save` replace a file that they wrote earlier, and any other only with `replace=True`.
 
-    generator_fit: the stored items and the generator for them, shared by all that differ only in conditions
+    generator_fit: the stored items and the generator for them, which synthesizers with other conditions share
     conditions:    values that new items must have, by name
-    source, source_sha256: where the stored items come from, and the checksum of that file or folder, for summaries
+    source, source_sha256: the file or folder of the stored items, and its checksum, for summaries
 
     >>> import stochattn as sa
     >>> synth = sa.fit(["MKVLA", "MRILA", "MKILS", "MRVLS"])
@@ -151,12 +149,12 @@ class Synthesizer:
 
     @property
     def weights(self) -> Array:
-        """How often each stored item counts: (K,)."""
+        """The weights of the stored items: (K,)."""
         return self.generator_fit.weights
 
     @property
     def trial(self) -> Trial | None:
-        """What chooses among generators, when one is first fitted; None where the user chose."""
+        """The trial that chooses among generators when one is first fitted; None if the user chose."""
         return self.generator_fit.trial
 
     @property
@@ -177,7 +175,7 @@ class Synthesizer:
 
     @cached_property
     def generator(self) -> Generator:
-        """The generator, fitted when it is first needed, with its settings if n_jobs says how to search for them."""
+        """The generator, fitted when it is first needed; with n_jobs, workers search its settings here."""
         generator, n_jobs = self.generator_fit.generator, self.generator_fit.n_jobs
         if self.conditions:
             generator = generator.condition(self._conditioned.observation)
@@ -193,18 +191,17 @@ class Synthesizer:
 
     @cached_property
     def kept(self) -> Array:
-        """Indices of the stored items that count."""
+        """Indices of the stored items with positive weight."""
         return np.flatnonzero(self.weights > 0)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was dropped, mapped or assumed while reading, and what is known about draws, a line each."""
         too_few = f"only {len(self.kept)} stored {self.kind.items} count: new ones are guesses. Use twenty or more."
-        first, *others = (*self.describe().notes, "")
-        if self.trial is None or first != self.trial.record.warning:
-            first, others = "", [first, *others]
         size = too_few if len(self.kept) < MIN_STORED else ""
-        return tuple(filter(None, (first, *self.codec.notes, size, *self._conditioned.notes, *others)))
+        warning = "" if self.trial is None else self.trial.record.warning
+        others = (note for note in self.describe().notes if note != warning)
+        return tuple(filter(None, (warning, *self.codec.notes, size, *self._conditioned.notes, *others)))
 
     def describe(self) -> Description:
         """How the generator draws. What reading assumed or dropped is in `notes`."""
@@ -217,7 +214,7 @@ class Synthesizer:
         return about if self.trial is None else replace(about, notes=(*self.trial.record.notes, *about.notes))
 
     def sample(self, n: int, rng: SeedLike = None, *, n_jobs: int | None = None) -> Any:
-        """n new items, as the kind of data presents them: texts, pictures, a data frame.
+        """n new items as the kind of data presents them: strings, images, a data frame.
 
         rng:    a seed, or a numpy or torch Generator. The first m of n are the m items that a shorter call gives.
         n_jobs: workers, with the same result: -1 for one per core, None for this process or `joblib.parallel_config`
@@ -225,7 +222,7 @@ class Synthesizer:
         return self.codec.to_user(self.sample_items(check_count("n", n), seed_of(rng), check_jobs(n_jobs)))
 
     def sample_items(self, n: int, seed: int, n_jobs: int | None = None) -> Items:
-        """n new items, as the codec holds them."""
+        """n new items as the codec holds them."""
         blocks: list[Items] = []
         for items in drawing.draw_blocks(drawing.draw_items, self, seed, n, n_jobs):
             if not blocks and len(items) < n:
@@ -238,7 +235,7 @@ class Synthesizer:
         return self.codec.join(blocks)
 
     def batches(self, n: int, seed: int, n_jobs: int | None = None, blocks: range | None = None) -> Iterator[Batch]:
-        """n new items in blocks, all or those with these numbers, with what is measured on each of them."""
+        """n new items in blocks, or only the blocks with these numbers, with what is measured on each item."""
         return drawing.draw_blocks(drawing.draw_batch, self, seed, n, n_jobs, blocks)
 
     @property
@@ -251,18 +248,18 @@ class Synthesizer:
 
     @cached_property
     def redraws_copies(self) -> bool:
-        """Whether draws copy stored items more often than these repeat each other, and most draws are no copies."""
+        """Whether draws copy stored items more often than stored items repeat each other, and less than half copy."""
         _, _, is_copy = drawing.draw_and_decode(self, N_TRIED, generator(0, Purpose.RULE))
         return bool(self.codec.share_repeated <= np.asarray(is_copy).mean() <= MAX_COPIES)
 
     def rows(self, items: Items) -> Array:
-        """Items as the rows among which novelty is measured: those of the generator's bank, or centred features."""
+        """Items as the rows among which novelty is measured: rows of the generator's bank, or centered features."""
         features = self.codec.features(items)
         return self.generator.embed(features) if isinstance(self.generator, HasRows) else features - self._mean
 
     @cached_property
     def stored_rows(self) -> Array:
-        """The stored items that count, as such rows: (K_kept, d)."""
+        """The stored items with positive weight as such rows: (K_kept, d)."""
         if isinstance(self.generator, HasRows):
             return self.generator.stored_rows
         return self.rows(self.codec.take(self.codec.stored, self.kept))
@@ -272,24 +269,23 @@ class Synthesizer:
         return self.codec.features(self.codec.stored).mean(0)
 
     def novelty(self, items: Items) -> Array:
-        """1 − the largest cosine with a stored row; n items -> (n,)."""
-        items = self.codec.check_items(items)
-        return cosine_novelty(self.rows(items), self.stored_rows)
+        """1 − the largest cosine with a stored row, for each item: (n,)."""
+        return cosine_novelty(self.rows(self.codec.check_items(items)), self.stored_rows)
 
     def predicted_novelty(self) -> float:
         """The mean novelty of exact draws; NaN for generators that do not sample rows of a bank."""
         return self.generator.predicted_novelty() if isinstance(self.generator, HasRows) else float("nan")
 
     def predicted_shares(self) -> dict[str, float]:
-        """The share of each class among draws, where classes are known and the mixture gives it; else empty."""
-        labels, fitted = self.codec.labels, self.generator
+        """The predicted share of each class among draws; empty without classes, or if the mixture does not give it."""
+        labels, fitted, measures = self.codec.labels, self.generator, self.kind.measures
         if labels is None:
             return {}
-        if self.kind.measures.items_have_labels:
+        if measures.items_have_labels:
             n = round(N_CLASS_DRAWS * getattr(fitted, "acceptance", 1.0))
             generated = fitted.sample(max(n, MIN_CLASS_DRAWS), generator(0, Purpose.RULE))
             items = self.decoder.decode(generated.values, generated.source)
-            classes = self.kind.measures.labels_of(self.codec, items, generated.source)
+            classes = measures.labels_of(self.codec, items, generated.source)
             shares = np.full(len(classes), 1 / len(classes))
         elif isinstance(fitted, HasRows):
             classes, shares = np.array(labels), fitted.source_probabilities()
@@ -311,9 +307,7 @@ class Synthesizer:
         conditions = dict(self.conditions)
         new = self.kind.parse_condition(self.codec, [values]) if isinstance(values, str) else values or {}
         if not isinstance(new, Mapping):
-            rule = (
-                "condition takes names and values, such as condition(age=40) or {'age': 40}, or a text such as 'age>40'"
-            )
+            rule = "condition takes names and values, such as age=40 or {'age': 40}, or a string such as 'age>40'"
             raise InputError(f"{rule}; got {values!r}. Name what the value is for.")
         for name, value in [*new.items(), *named.items()]:
             earlier = conditions.setdefault(name, value)
@@ -333,18 +327,18 @@ class Synthesizer:
         return replace(self, conditions={})
 
     def subset(self, selection: Any) -> Synthesizer:
-        """Draw around these stored items only: (K,) booleans, indices, or the name of a class or several."""
+        """Draw around these stored items only: (K,) booleans, indices, or the names of one or several classes."""
         weights = np.where(self._select(selection, "leaves"), self.weights, 0.0)
         return replace(self, generator_fit=self.generator_fit.change(weights=weights))
 
     def weight(self, ratio: float, selection: Any) -> Synthesizer:
-        """Let these stored items count `ratio` times as often; `selection` as in `subset`."""
+        """Multiply the weights of these stored items by `ratio`; `selection` as in `subset`."""
         ratio = check_positive("ratio", ratio, "It multiplies how often the selected items count.")
         ratios = np.where(self._select(selection, "selects"), ratio, 1.0)
         return replace(self, generator_fit=self.generator_fit.change(weights=self.weights * ratios))
 
     def _select(self, selection: Any, verb: str) -> Array:
-        """Stored items as booleans (K,), of which at least one counts; `verb` is for the message if none does."""
+        """Stored items as booleans (K,), at least one with positive weight; `verb` is for the message without one."""
         names, labels = np.asarray(selection), self.codec.labels
         if names.dtype.kind != "U":
             mask = selection_mask(names, self.codec.K, "stored items")
@@ -367,16 +361,12 @@ class Synthesizer:
         trial = None if is_declined else Trial.of(self.kind, self.codec, name, requested)
         return replace(self, generator_fit=fit.change(requested=requested, trial=trial))
 
-    def with_choice(self, choice: GeneratorChoice) -> Synthesizer:
-        """The same stored items under this generator with these options, without a trial."""
-        return replace(self, generator_fit=self.generator_fit.change(requested=choice, trial=None))
-
     def with_resolved(self, options: Mapping[str, object]) -> Synthesizer:
         """The same choices, with values of options that a rule chose before, which are not searched again."""
         return replace(self, generator_fit=replace(self.generator_fit, resolved=options))
 
     def refit(self, indices: Array) -> Synthesizer:
-        """The same choices on some of the stored items, which then count alike, without conditions or a new trial."""
+        """The same choices on some of the stored items with equal weights, without conditions or a new trial."""
         codec = self.codec.refit(self.codec.take(self.codec.stored, indices))
         choice = replace(self.choice, options=self.kind.evaluated_options(self.choice.options))
         return Synthesizer(Fit(self.kind, codec, choice, np.ones(codec.K)))
@@ -391,7 +381,7 @@ class Synthesizer:
         return split_half_validation(self, check_count("n", n), seed_of(rng), n_jobs=check_jobs(n_jobs))
 
     def explore(self) -> object:
-        """What a notebook shows as a live page: a slider from recall to generation, conditions, new items, plots."""
+        """A live page for a notebook: a slider from recall to generation, conditions, new items, plots."""
         from ..explorer import in_notebook
 
         return in_notebook(self)
@@ -406,7 +396,7 @@ class Synthesizer:
         replace: bool = False,
         n_jobs: int | None = None,
     ) -> Path:
-        """Write an HTML page on n new items beside the stored ones, `quick` in seconds; returns its path."""
+        """Write an HTML page about n new items beside the stored ones, `quick` in seconds; returns its path."""
         from ..report import write_report
 
         path, n, jobs = Path(check_path(path)), check_count("n", n), check_jobs(n_jobs)
@@ -423,18 +413,16 @@ class Synthesizer:
         n_jobs: int | None = None,
         scheduler: str | None = None,
     ) -> RunSummary:
-        """Write n new items to a file, or as a folder of parts by the workers of a Dask scheduler; the summary."""
+        """Write n new items to a file, or let the workers of a Dask scheduler write a folder; returns the summary."""
         check_path(path)
         n, seed, jobs = check_count("n", n), seed_of(rng), check_jobs(n_jobs)
         return write_samples(self, n, seed, os.fspath(path), format, replace=replace, n_jobs=jobs, scheduler=scheduler)
 
     def save(self, path: FilePath, *, replace: bool = False) -> None:
-        """Write everything to one file, as json and arrays; `load` makes the same draws for the same seed."""
+        """Write everything to one file as JSON and arrays; `load` makes the same draws for the same seed."""
         path = check_path(path)
-
-        def check() -> None:
-            require_file(f"path {os.fspath(path)!r}", path, lambda old: FILE_NAME in read_format(old), replace)
-
+        name = f"path {os.fspath(path)!r}"
+        check = partial(require_file, name, path, lambda old: FILE_NAME in read_format(old), replace)
         check()
         options = given_options(self.choice.options)
         if functions := [name for name, value in options.items() if callable(value)]:
@@ -457,7 +445,7 @@ class Synthesizer:
         save_state(path, state, check)
 
     def __repr__(self) -> str:
-        is_tried = self.trial is not None and self.trial.is_done  # a line of text is no reason to begin a trial
+        is_tried = self.trial is not None and self.trial.is_done  # printing a synthesizer must not begin a trial
         choice = self.choice if is_tried else self.generator_fit.requested
         options = "".join(f", {name}={value!r}" for name, value in given_options(choice.options).items())
         count_ = f"{len(self.kept)} of {self.codec.K}" if len(self.kept) < self.codec.K else f"{self.codec.K}"
@@ -476,17 +464,17 @@ def fit(
     n_jobs: int | None = None,
     **options: Any,
 ) -> Synthesizer:
-    """A Synthesizer of stored items: a file, a folder, an array, a data frame or texts.
+    """A Synthesizer of stored items: a file, a folder, an array, a data frame or strings.
 
     Its `notes` say what reading assumed or dropped; print them once before its draws are used.
 
     kind:      the kind of data, recognized by default
-    generator: "auto" for the one made for this kind of data, or a better one for these items if a trial finds it;
-               "hopfield" for the paper's p_beta, or another by name
+    generator: "auto" for the generator made for this kind of data, or a better one for these items if a trial finds
+               one; "hopfield" for the paper's p_beta, or the name of another generator
     trial:     whether "auto" without options of a generator is tried on held-out items when it is first fitted
     options:   of reading and of the generator; one that only another generator has, such as beta, chooses that one
     n_jobs:    workers of joblib for searches, with the same result for any number: `covariance` tries several widths at
-               a time; `patches` and `deformations` use so many threads, by default all cores. The rules for beta and
+               a time; `patches` and `deformations` use as many threads, by default all cores. The rules for beta and
                the calibration of `latent` are steps that depend on each other
 
     >>> import stochattn as sa
@@ -514,18 +502,16 @@ def fit_kind(
     names = [field.name for field in fields(data_kind.codec_options)]  # some have no help text, and are for Python only
     reading = data_kind.codec_options(**{name: options.pop(name) for name in names if name in options})
     choice = choose_generator(data_kind, generator, options)
-    origin: dict[str, Any] = {}
-    if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        if parts := parts_in(path):
-            codec = data_kind.read_files(parts, reading)
-        else:
-            codec = data_kind.read_recognized(path, reading) if recognized else data_kind.read(path, reading)
-        origin = {"source": os.fspath(source), "source_sha256": checksum(source)}
-    else:
+    path = Path(source) if isinstance(source, str | os.PathLike) else None
+    if path is None:
         codec = data_kind.codec_of(source, reading)
+    elif parts := parts_in(path):
+        codec = data_kind.read_files(parts, reading)
+    else:
+        codec = data_kind.read_recognized(path, reading) if recognized else data_kind.read(path, reading)
     choices = Trial.of(data_kind, codec, generator, choice) if trial else None
-    return Synthesizer(Fit(data_kind, codec, choice, np.ones(codec.K), choices, n_jobs=n_jobs), **origin)
+    fit = Fit(data_kind, codec, choice, np.ones(codec.K), choices, n_jobs=n_jobs)
+    return Synthesizer(fit) if path is None else Synthesizer(fit, {}, os.fspath(source), checksum(path))
 
 
 def load(path: FilePath) -> Synthesizer:
@@ -548,4 +534,4 @@ def load(path: FilePath) -> Synthesizer:
         vars(trial)["record"] = TrialRecord.from_plain(state["trial"])
     fit = Fit(kind, codec, choice, state["weights"], trial, state.get("resolved", {}))
     source = {name: state[name] for name in ("source", "source_sha256") if name in state}
-    return Synthesizer(fit, conditions_of(state["conditions"]), **source)
+    return Synthesizer(fit, restore_conditions(state["conditions"]), **source)

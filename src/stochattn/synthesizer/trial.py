@@ -1,14 +1,14 @@
-"""A trial of generators on held-out items, by which the generator "auto" is chosen.
+"""A trial of generators on held-out items, which chooses the generator for "auto".
 
-Half of at most `MAX_ITEMS` stored items are fitted, and the other half judges new ones by three measures: the accuracy
-of telling them from held-out items, how many are near-copies, and the key measure of the kind. Each becomes a loss on
-one scale,
+A generator is fitted on half of at most `MAX_ITEMS` stored items. The other half judges new items by three measures:
+the accuracy of distinguishing them from held-out items, the share of near-copies, and the key measure of the kind. Each
+becomes a loss on one scale,
 
     loss = (value of new items − value of stored ones) / (worst value − value of stored ones)
 
-from 0, as held-out items are, to 1. Near-copies, which are ratios, count by logarithms. A generator passes up to a loss
-of `PASSED`, half-way, in the worst of the three. The default of the kind is tried first, and nothing else if it passes.
-Where none passes, a warning says so; up to a loss of `CONVINCING`, the best is used, and beyond it the last resort.
+from 0, for held-out items, to 1. Near-copies, which are ratios, count by logarithms. A generator passes if the worst of
+the three losses is at most `PASSED`. The default of the kind is tried first, and nothing else if it passes. If none
+passes, a warning says so. The best is used if its loss is at most `CONVINCING`, and else the last resort.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -33,46 +33,43 @@ from ..kinds.kind import AUTO, AnyKind, GeneratorChoice
 from ..kinds.options import given_options, knob_of
 from ..kinds.summary import Attempt, TrialRecord
 
-MIN_ITEMS, MAX_ITEMS, MAX_VALUES = 40, 200, 2**19
-"""Stored items that a trial needs, twenty on either side, and those that it uses at most: fewer if they are large."""
-MIN_WHOLE = 8  # items, where each has several vectors, such as the days of a window, which count instead
-MAX_VECTORS, MIN_DRAWS = 400, 50  # vectors of each set that a classifier tells apart, and new items at least
+MIN_ITEMS, MAX_ITEMS, MAX_VALUES = 40, 200, 2**19  # stored items that a trial needs, and the most items and values
+MIN_WHOLE = 8  # the fewest items if each has several vectors, such as the days of a window, which count instead
+MAX_VECTORS, MIN_DRAWS = 400, 50  # the most vectors of each set that a classifier compares, and the fewest new items
 PASSED, CONVINCING = 0.5, 0.8  # losses: half-way, as in a verdict, and so far that nobody would take new items for real
-NEAREST = 0.05  # share of held-out items that say what is near: five of a hundred, as one alone is so by chance
-N_DIVISIONS = 8  # of the items in halves, by which the key measure of real items varies
-MAX_COPIES = 0.5  # share of copies among draws, beyond which they are meant to be, or a condition leaves no others
-FACTORS = (2.0, 4.0)  # by which the knob of the default is turned where it does not pass
+NEAREST = 0.05  # share of held-out items that say what is near: five of a hundred, as one may be near by chance
+N_DIVISIONS = 8  # divisions into halves that tell how much the key measure of real items varies
+MAX_COPIES = 0.5  # share of copies among draws, above which copies are intended, or a condition leaves nothing else
+FACTORS = (2.0, 4.0)  # by which the knob of the default is turned if it does not pass
 
 
 class _Result(NamedTuple):
-    """What came of one choice: its losses by measure, and how the generator describes itself."""
+    """The result of one choice: its losses by measure, and how the generator describes itself; None without a fit."""
 
     choice: GeneratorChoice
     attempt: Attempt
-    losses: tuple[float, float, float]
-    least: float  # the worst of the losses, of values that are a standard error better
+    losses: tuple[float, ...]
+    least: float  # the worst of the losses of values that are a standard error better
     about: Description | None
 
     @property
     def passed(self) -> bool:
-        """Whether it is more like held-out items than like the worst ones, as far as the measures tell."""
+        """Whether new items are more like held-out items than like the worst ones, as far as the measures tell."""
         return self.least <= PASSED
 
 
 class _Half:
-    """The fitted items and the held-out ones, and what judges new items between them."""
+    """The fitted half of the items and the held-out half, and the measures that judge new items by both."""
 
     def __init__(self, kind: AnyKind, codec: Codec) -> None:
         kept = kind.measures.non_overlapping(codec, np.arange(codec.K))
         n_values = codec.features(codec.take(codec.stored, kept[:1])).size
         n = int(min(len(kept), MAX_ITEMS, max(MAX_VALUES // n_values, MIN_ITEMS)))
         chosen = np.random.default_rng(0).permutation(kept)[:n]
-        self.kind, self.items = kind, codec.take(codec.stored, chosen)
-        fitted, held_out = (codec.take(codec.stored, np.sort(half)) for half in (chosen[: n // 2], chosen[n // 2 :]))
-        self.codec, self.reference = codec.refit(fitted), codec.refit(held_out)
-        self.n_fitted = n // 2
-        self.fitted, self.held_out = fitted, held_out
-        self.vectors, self.real = self._vectors(fitted), self._vectors(held_out)
+        self.kind, self.items, self.n_fitted = kind, codec.take(codec.stored, chosen), n // 2
+        self.fitted, held_out = (codec.take(codec.stored, np.sort(half)) for half in np.split(chosen, [n // 2]))
+        self.codec, self.reference = codec.refit(self.fitted), codec.refit(held_out)
+        self.vectors, self.real = self._vectors(self.fitted), self._vectors(held_out)
         self.statistics = kind.measures.statistics(codec, held_out)
         self.to_fitted = nearest_distances(self.real, self.vectors)
         self.near_share = max(NEAREST, 1 / len(self.real))
@@ -83,15 +80,16 @@ class _Half:
 
     @cached_property
     def chance(self) -> tuple[float, float]:
-        """Accuracies for the fitted items themselves, of vectors and of statistics; at least one half."""
-        return self._accuracies(self.fitted, self.vectors)
+        """Accuracies for the fitted items themselves, of vectors and of statistics."""
+        return self._measure_accuracies(self.fitted, self.vectors)
 
     @cached_property
     def key(self) -> float:
         """How far the key measure of the fitted items is from its ideal."""
-        return self._from_ideal(self.fitted)
+        return self._measure_key(self.fitted, self.reference)
 
-    def _accuracies(self, items: Items, vectors: Array) -> tuple[float, float]:
+    def _measure_accuracies(self, items: Items, vectors: Array) -> tuple[float, float]:
+        """Accuracies of distinguishing items from held-out ones, by vectors and by statistics; at least one half."""
         statistics = self.kind.measures.statistics(self.codec, items)
         by_vectors = max(two_sample_accuracy(self.real, vectors), 0.5)
         if statistics is None or self.statistics is None:
@@ -100,21 +98,21 @@ class _Half:
 
     @cached_property
     def key_error(self) -> float:
-        """Standard deviation of `key` over other halves of the same items, fitted and held-out ones together."""
+        """Standard deviation of `key` over other divisions of the same items into halves."""
         rng, values = np.random.default_rng(2), []
         for _ in range(N_DIVISIONS):
-            order = rng.permutation(2 * self.n_fitted)
-            halves = (np.sort(order[: self.n_fitted]), np.sort(order[self.n_fitted :]))
-            first, second = (self.codec.take(self.items, half) for half in halves)
+            halves = np.split(rng.permutation(2 * self.n_fitted), 2)
+            first, second = (self.codec.take(self.items, np.sort(half)) for half in halves)
             with suppress(ValueError):  # of a half that cannot be read alone
-                values.append(self._from_ideal(first, self.codec.refit(second)))
+                values.append(self._measure_key(first, self.codec.refit(second)))
         finite = [value for value in values if math.isfinite(value)]
         return float(np.std(finite)) if finite else 0.0
 
-    def _from_ideal(self, items: Items, reference: Codec | None = None) -> float:
-        measures = self.kind.measures.compare(self.reference if reference is None else reference, items).measures
-        key = next((measure for measure in measures if measure.name == self.kind.measures.key.name), None)
-        return math.nan if key is None else abs(key.value - (key.ideal or 0.0))
+    def _measure_key(self, items: Items, reference: Codec) -> float:
+        """How far the key measure of items is from its ideal; NaN if it is not measured."""
+        measures, name = self.kind.measures.compare(reference, items).measures, self.kind.measures.key.name
+        distances = (abs(measure.value - (measure.ideal or 0.0)) for measure in measures if measure.name == name)
+        return next(distances, math.nan)
 
     def judge(self, choice: GeneratorChoice) -> _Result:
         """Fit a generator on the fitted half, and judge what it draws by the other."""
@@ -124,45 +122,36 @@ class _Half:
             about = generator.describe()
             items = self._draw(generator)
             vectors = self._vectors(items)
-            accuracies = self._accuracies(items, vectors)
+            accuracies = self._measure_accuracies(items, vectors)
             near = share_near(nearest_distances(vectors, self.vectors), self.to_fitted, self.near_share)
             first = self.codec.take(items, np.arange(min(self.n_fitted, len(items))))  # as many as fitted
-            key = (self._from_ideal(first) - self.key) / (2 * slack)
-            chances = self.chance if max(accuracies) > (1 + PASSED) / 2 else (0.5, 0.5)  # only where it may matter
+            key = (self._measure_key(first, self.reference) - self.key) / (2 * slack)
+            chances = self.chance if max(accuracies) > (1 + PASSED) / 2 else (0.5, 0.5)  # only if it may matter
         except ValueError as error:
             return _Result(choice, Attempt(choice.name, options, failure=str(error)), (1.0, 1.0, 1.0), 1.0, None)
         worst = max((0, 1), key=lambda i: (accuracies[i] - chances[i]) / max(1 - chances[i], 1e-9))
         accuracy, chance, n = accuracies[worst], chances[worst], min(len(vectors), len(self.real))
 
-        def losses(errors: float) -> tuple[float, float, float]:
-            """Losses by the three measures, of values that are so many standard errors better."""
+        def compute_losses(errors: float) -> tuple[float, ...]:
+            """Losses by the three measures, of values that are this many standard errors better."""
             better = accuracy - errors * math.sqrt(accuracy * (1 - accuracy) / (2 * n))
             fewer = near - errors * math.sqrt(max(near * (1 - near), 0.0) / n)
             q = self.near_share
-            of_limit = errors / math.sqrt(q * len(self.real))  # of its logarithm: few held-out items are so near
+            of_limit = errors / math.sqrt(q * len(self.real))  # the error of the log of the limit, of few distances
             by_accuracy = (better - chance) / (1 - chance) if chance < 1 else 0.0
             by_near = (math.log(fewer / q) - of_limit) / math.log(1 / q) if fewer > q else 0.0
             by_key = key - errors * self.key_error / (2 * slack) if errors and key > PASSED else key
             values = by_accuracy, by_near, by_key if math.isfinite(by_key) else 0.0
-            return tuple(float(np.clip(value, 0.0, 1.0)) for value in values)  # type: ignore[return-value]
+            return tuple(float(np.clip(value, 0.0, 1.0)) for value in values)
 
-        by_measure = losses(0.0)
-        attempt = Attempt(
-            choice.name,
-            options,
-            two_sample=accuracy,
-            two_sample_stored=chance,
-            near_copies=near,
-            key_measure=slack * 2 * key if math.isfinite(key) else None,
-            loss=max(by_measure),
-        )
-        return _Result(choice, attempt, by_measure, max(losses(1.0)), about)
+        losses, missed = compute_losses(0.0), slack * 2 * key if math.isfinite(key) else None
+        attempt = Attempt(choice.name, options, accuracy, chance, near, key_measure=missed, loss=max(losses))
+        return _Result(choice, attempt, losses, max(compute_losses(1.0)), about)
 
     def _draw(self, generator: Generator) -> Items:
-        """New items of a generator that is fitted on the fitted half."""
         draws = generator.sample(max(self.n_fitted, MIN_DRAWS), np.random.default_rng(1))
         items = self.codec.decode(draws.values, draws.source)
-        copies = self.codec.exact_copies(items)  # which drawing replaces, unless stored items repeat as often
+        copies = self.codec.exact_copies(items)  # a synthesizer replaces them unless stored items repeat as often
         if copies is None or not self.codec.share_repeated <= copies.mean() <= MAX_COPIES:
             return items
         return self.codec.take(items, np.flatnonzero(~copies))
@@ -170,10 +159,10 @@ class _Half:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """The choice of a generator for all stored items of a codec, made when it is first asked for.
+    """The choice of a generator for all stored items of a codec, which is made when it is first needed.
 
-    All synthesizers of the same items share it. It is the same for any seed, number of workers, condition and weight,
-    and may differ where the items come in another order, which decides the halves.
+    All synthesizers of the same items share it. It is the same for any seed, number of workers, condition and weight.
+    It may differ for another order of the items, which decides the halves.
     """
 
     kind: AnyKind
@@ -182,7 +171,7 @@ class Trial:
 
     @classmethod
     def of(cls, kind: AnyKind, codec: Codec, name: str, choice: GeneratorChoice) -> Trial | None:
-        """The trial where the user leaves the generator and its options to this package, else None."""
+        """The trial if the user leaves the generator and its options to this package, else None."""
         return cls(kind, codec, choice) if name == AUTO and not given_options(choice.options) else None
 
     @property
@@ -192,7 +181,7 @@ class Trial:
 
     @cached_property
     def record(self) -> TrialRecord:
-        """What was tried, and what is chosen; `load` sets it where the trial was made before."""
+        """The attempts and the choice; `load` sets the record of an earlier session."""
         with limit_to_one_thread(LIBRARY), hide_warnings(), np.errstate(all="ignore"):
             return self._run()
 
@@ -235,10 +224,8 @@ class Trial:
         """The default with its knob turned away from what fails, and the alternatives of the kind."""
         assert first.about is not None
         towards_recall = max(first.losses) > first.losses[1]
-        for factor in FACTORS:
-            turned = turn_knob(self.default, first.about, factor, towards_recall=towards_recall)
-            if turned is not None:
-                yield turned
+        turn = partial(turn_knob, self.default, first.about, towards_recall=towards_recall)
+        yield from filter(None, map(turn, FACTORS))
         for name in self.kind.alternatives:
             yield GeneratorChoice(name, self.kind.generators[name]())
 
@@ -249,24 +236,22 @@ class Trial:
         return TrialRecord(choice.name, options, tuple(result.attempt for result in results), warning, note)
 
     def _record_untested(self, n: int) -> TrialRecord:
-        """The default, unless it doubts itself, where too few items are stored to hold some out."""
-        kind, codec = self.kind, self.codec
-        few = f"this needs {MIN_ITEMS} stored ones, and there are {n}"
-        few = f"generators were not compared on held-out {kind.items}: {few}."
-        doubt, default = "", self.default
+        """The default if too few items are stored to hold some out; the last resort if the default doubts itself."""
+        kind, codec, default = self.kind, self.codec, self.default
         if kind.last_resort:
             with suppress(ValueError):
                 doubt = kind.fit_generator(default.name, codec, np.ones(codec.K), default.options).describe().doubt
-        if doubt:
-            return self._record(self._last_resort, warning=self._warning(doubt))
-        return self._record(default, note=few)
+                if doubt:
+                    return self._record(self._last_resort, warning=self._warning(doubt))
+        few = f"this needs {MIN_ITEMS} stored ones, and there are {n}"
+        return self._record(default, note=f"generators were not compared on held-out {kind.items}: {few}.")
 
     @property
     def _last_resort(self) -> GeneratorChoice:
         return GeneratorChoice(self.kind.last_resort, self.kind.generators[self.kind.last_resort]())
 
     def _record_best(self, half: _Half, first: _Result, best: _Result, results: list[_Result]) -> TrialRecord:
-        """The best, or the default where it is bearable and within the standard error of a loss by accuracy."""
+        """The best, or the default if it is convincing and within the standard error of a loss by accuracy."""
         is_better = max(best.losses) <= max(first.losses) - math.sqrt(0.5 / half.n_fitted)
         choice, items = first if first.least <= CONVINCING and not is_better else best, self.kind.items
         new, old = (_describe_choice(result.choice) for result in (choice, first))
@@ -282,7 +267,6 @@ class Trial:
         return self._record(choice.choice, results, warning=warning, note=note)
 
     def _failure(self, result: _Result) -> str:
-        """What is wrong with new items, in the words of the worst measure."""
         items, attempt = self.kind.items, result.attempt
         worst = int(np.argmax(result.losses))
         if worst == 0:
@@ -302,7 +286,7 @@ class Trial:
 def turn_knob(
     choice: GeneratorChoice, about: Description, factor: float, *, towards_recall: bool
 ) -> GeneratorChoice | None:
-    """A choice with its knob turned by a factor from where a fit set it; None without a knob, or at its end."""
+    """A choice with its knob turned by a factor from where a fit set it; None without a knob or at its end."""
     named = knob_of(type(choice.options))
     if named is None:
         return None

@@ -1,6 +1,6 @@
-"""Where new items are written: the format by the file name extension, and never in place of a user's own files.
+"""Writing new items: the format by the file name extension, complete files or none, and a summary beside them.
 
-New items into files, whole or not at all, with a summary of what was drawn beside them.
+A user's own files are never replaced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from .._backend.array_files import zarr_module
 from .._backend.arrays import free_memory, gigabytes
 from .._backend.console import Progress
-from .._backend.files import atomic_folder, is_summary, recover, require_file, require_place, write_together
+from .._backend.files import atomic_file, atomic_folder, is_summary, recover, require_file, require_place
 from .._version import __version__
 from ..kinds.codec import Batch, Format, Settings
 from ..kinds.delimited import SPREADSHEETS
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from .synthesizer import Synthesizer
 
 STANDARD_OUTPUT = "-"
-ARRAYS = (".npy", ".npz", ".zarr")
-"""Extensions of formats that hold arrays of numbers alone, which some kinds of data do not have."""
+ARRAYS = (".npy", ".npz", ".zarr")  # formats of arrays of numbers, which some kinds of data lack
 
 
 def output_format(
@@ -53,7 +52,7 @@ def output_format(
     InputError, before any work, if it cannot show n items, or its package is not installed, or if `out` cannot be
     written, or would replace the input `source` or a user's own files.
     """
-    format = _format_of(kind, out, asked)
+    format = _choose_format(kind, out, asked)
     if in_parts and (out == STANDARD_OUTPUT or not format.in_parts):
         file = next(format for format in kind.formats if format.in_parts)
         what = "is standard output" if out == STANDARD_OUTPUT else f"has the format {format.name}"
@@ -62,58 +61,54 @@ def output_format(
     if format.in_chunks:
         zarr_module()
     if format.max_items is not None and n > format.max_items:
-        most = f"one {format.name} of at most {format.max_items} items"
-        raise InputError(f"out {out!r} is {most}; got n={n}. Lower n, or choose another format.")
+        rule = f"out {out!r} is one {format.name} of at most {format.max_items} items"
+        raise InputError(f"{rule}; got n={n}. Lower n, or choose another format.")
     if out != STANDARD_OUTPUT:
         recover(Path(out).resolve().parent)
         require_writable(out, in_parts or format.is_folder, source, replace)
     return format
 
 
-def _format_of(kind: AnyKind, out: str, asked: str | None) -> Format:
-    names = ", ".join(format.name for format in kind.formats)
+def _choose_format(kind: AnyKind, out: str, asked: str | None) -> Format:
+    formats = {format.name: format for format in kind.formats}
+    names = ", ".join(formats)
     if asked is not None:
-        format = next((format for format in kind.formats if format.name == asked), None)
-        if format is None:
+        if asked not in formats:
             raise InputError(f"format must be one of {names} for {kind.name} data; got {asked!r}.")
-        if out == STANDARD_OUTPUT and format.is_folder:
+        if out == STANDARD_OUTPUT and formats[asked].is_folder:
             raise InputError(f"format {asked!r} makes a folder, which standard output cannot take: name a folder.")
-        return format
+        return formats[asked]
     if out == STANDARD_OUTPUT:
         return next(format for format in kind.formats if not format.is_folder)
     extension = Path(out).suffix.lower()
-    for format in kind.formats:
-        if extension in format.extensions:
-            return format
-    extensions = [extension for format in kind.formats for extension in format.extensions]
-    readable = ", ".join(extension or "none (a folder)" for extension in extensions)
+    by_extension = {name: format for format in kind.formats for name in format.extensions}
+    if extension in by_extension:
+        return by_extension[extension]
+    readable = ", ".join(name or "none (a folder)" for name in by_extension)
     if extension in ARRAYS:
         why = f"is for arrays of numbers, and {kind.items} are not written as such"
         raise InputError(f"out {out!r} {why}: for {kind.name} data, use one of the extensions {readable}.")
     if extension in SPREADSHEETS:
         raise InputError(f"out {out!r}: spreadsheets are read, and not written. Write .csv, which their programs open.")
-    raise InputError(
-        f"out {out!r} must have an extension that names the format of {kind.name} data, one of {readable}; or pass "
-        f"format, one of {names}."
-    )
+    rule = f"out {out!r} must have an extension that names the format of {kind.name} data, one of {readable}"
+    raise InputError(f"{rule}; or pass format, one of {names}.")
 
 
 def require_writable(out: str, is_folder: bool, source: Path | None, replace: bool) -> None:
     """InputError if a file or folder `out` cannot be written, or would replace the input or a user's own files."""
-    path, source = Path(out).resolve(), None if source is None else source.resolve()
+    name, path, source = f"out {out!r}", Path(out).resolve(), None if source is None else source.resolve()
     inside = is_folder and source is not None and (source in path.parents or path in source.parents)
     if path == source or inside:
-        raise InputError(f"out {out!r} is the input, contains it or is inside it: name another place.")
+        raise InputError(f"{name} is the input, contains it or is inside it: name another place.")
     if is_folder:
-        _require_our_folder(path, out, replace)
-    elif path.exists() and not path.is_file() and not path.is_dir():
+        _require_our_folder(name, path, replace)
+        require_place(name, path, is_folder=True)
+        return
+    if path.exists() and not path.is_file() and not path.is_dir():
         return  # a device takes bytes, whatever its folder
-    elif (beside := sidecar(path)).exists() and not is_summary(beside):
-        raise InputError(f"out {out!r}: the summary would replace {beside.name}, which is not a summary.")
-    if is_folder:
-        require_place(f"out {out!r}", path, is_folder=True)
-    else:
-        require_file(f"out {out!r}", path, _is_result, replace)
+    if (beside := sidecar(path)).exists() and not is_summary(beside):
+        raise InputError(f"{name}: the summary would replace {beside.name}, which is not a summary.")
+    require_file(name, path, _is_result, replace)
 
 
 def _is_result(path: Path) -> bool:
@@ -121,23 +116,22 @@ def _is_result(path: Path) -> bool:
     return summary is not None and summary.fits(path)
 
 
-def _require_our_folder(path: Path, out: str, replace: bool) -> None:
+def _require_our_folder(name: str, path: Path, replace: bool) -> None:
     """InputError unless a folder is new or empty, or may be replaced and holds only what an earlier run wrote."""
     if path.exists() and not path.is_dir():
-        raise InputError(f"out {out!r} is a file, and this format makes a folder: name another place.")
-    names = {entry.name for entry in path.iterdir()} if path.exists() else set()
-    if not names:
+        raise InputError(f"{name} is a file, and this format makes a folder: name another place.")
+    files = {entry.name for entry in path.iterdir()} if path.exists() else set()
+    if not files:
         return
     if not replace:
         how = "name another, or pass replace=True to replace what an earlier run wrote"
-        raise InputError(f"out {out!r} is not an empty folder: {how}.")
-    earlier = read_summary(path)
+        raise InputError(f"{name} is not an empty folder: {how}.")
+    remedy, earlier = "so it is not replaced: name another folder", read_summary(path)
     if earlier is None:
-        raise InputError(f"out {out!r} holds no summary of an earlier run, so it is not replaced: name another folder.")
-    for name in sorted(names - {SUMMARY, *earlier.files}):
-        if not 1 <= item_number(name) <= earlier.n:
-            which = f"{name!r}, which an earlier run did not write"
-            raise InputError(f"out {out!r} holds {which}, so it is not replaced: name another folder.")
+        raise InputError(f"{name} holds no summary of an earlier run, {remedy}.")
+    for file in sorted(files - {SUMMARY, *earlier.files}):
+        if not 1 <= item_number(file) <= earlier.n:
+            raise InputError(f"{name} holds {file!r}, which an earlier run did not write, {remedy}.")
 
 
 def item_number(name: str) -> int:
@@ -148,26 +142,21 @@ def item_number(name: str) -> int:
 
 @contextmanager
 def open_place(out: str, is_folder: bool, check: Callable[[], object]) -> Iterator[tuple[BinaryIO | Path, Path | None]]:
-    """What a writer writes to, a stream or an empty folder, and the path of that file or folder; None for a device.
+    """The stream or the empty folder that a writer gets, and the path of that file or folder; None for a device.
 
     `out` is replaced when the block succeeds, together with a summary beside this path.
     check: called again immediately before, because others may have written to `out` in the meantime
     """
-    path = Path(out)
     if out == STANDARD_OUTPUT:
         if sys.stdout is None:
             raise InputError("out '-' needs an open standard output: name a file.")
         yield sys.stdout.buffer, None
     elif is_folder:
-        with atomic_folder(path, check) as folder:
+        with atomic_folder(Path(out), check) as folder:
             yield folder, folder
-    elif path.exists() and not path.is_file():
-        with path.open("wb") as stream:
-            yield stream, None
     else:
-        path = path.resolve()
-        with write_together(path.parent, check) as folder, (folder / path.name).open("wb") as stream:
-            yield stream, folder / path.name
+        with atomic_file(Path(out), check) as file, file.open("wb") as stream:
+            yield stream, file if file.is_file() else None
 
 
 def write_samples(
@@ -182,25 +171,26 @@ def write_samples(
     n_jobs: int | None = None,
     scheduler: str | None = None,
 ) -> RunSummary:
-    """Draw n items and write them to `out` with their summary, which is returned; what was there stays until both are.
+    """Draw n items, write them to `out` with their summary, and return it; both replace earlier ones when complete.
 
     out:     a file, a folder, a device, or - for standard output
     asked:   the choices of a user, for the summary to record
-    replace: whether a folder that an earlier run wrote may be replaced, or a file that none wrote
-    n_jobs:  workers that draw them, as in `Synthesizer.sample`; the file is the same for any number of them
+    replace: whether a folder that an earlier run wrote may be replaced, or a file that no run wrote
+    n_jobs:  workers, as in `Synthesizer.sample`; the file is the same for any number of them
     scheduler: the address of a Dask scheduler, whose workers write `out` as a folder of parts with the same items
     """
     if n_jobs is not None and scheduler is not None:
         raise InputError(f"n_jobs must be left out with a scheduler, whose workers draw the items; got {n_jobs}.")
     source, in_parts = Path(synth.source) if synth.source else None, scheduler is not None
     chosen = output_format(synth.kind, n, out, format, source=source, replace=replace, in_parts=in_parts)
-    check = partial(require_writable, out, in_parts or chosen.is_folder, source, replace)
+    is_folder = in_parts or chosen.is_folder
+    check = partial(require_writable, out, is_folder, source, replace)
     about = synth.describe()  # conditions may need another generator than the one that was chosen
     beta = None if about.temperature is None else about.temperature.beta
     settings = Settings(seed, about.name, synth.source, beta)
     with (
         nullcontext() if scheduler is None else connect(scheduler) as client,
-        open_place(out, in_parts or chosen.is_folder, check) as (target, path),
+        open_place(out, is_folder, check) as (target, path),
         Progress(n, "drawing") as progress,
     ):
         if chosen.in_chunks and path is not None:
@@ -224,16 +214,16 @@ def write_samples(
 def _within_room(
     batches: Iterator[Batch], n: int, target: BinaryIO | Path, path: Path, format: Format, items: str
 ) -> Iterator[Batch]:
-    """Batches of n items; InputError after the first of several if the disk, or memory, has no room for all of them."""
+    """Batches of n items; InputError after the first of several if the disk or memory has no room for all of them."""
     for batch in batches:
-        yield batch  # which is written when the next one is asked for
+        yield batch  # the caller writes it before it asks for the next one
         if batch.first > 0 or len(batch.items) == n:
             continue
         if not isinstance(target, Path):
             target.flush()
         files = path.rglob("*") if path.is_dir() else [path]
         written, held = sum(file.stat().st_size for file in files), count_bytes(batch.items)
-        if format.in_chunks or not written:  # files come later: about as many bytes as in memory
+        if format.in_chunks or not written:  # files come later, with about as many bytes as in memory
             written = held
         more, on_disk = n / len(batch.items) - 1, shutil.disk_usage(path.parent).free
         in_memory = free_memory() if format.collected else None
@@ -246,7 +236,7 @@ def _within_room(
 def _summarize(
     synth: Synthesizer, counts: Counts, seed: int, out: str, asked: Asked | None, path: Path | None
 ) -> RunSummary:
-    """The summary of all items that were counted; `path` is where they are now, if they can be read there."""
+    """The summary of all counted items; `path` is where they are now, if they can be read there."""
     about, measured = synth.describe(), counts.measured
     entries = path.iterdir() if path is not None and path.is_dir() else ()
     temperature, novelty = about.temperature, synth.predicted_novelty()
@@ -275,7 +265,7 @@ def _summarize(
         novelty_decoded=sum(counts.novelty_decoded) / measured if measured else None,
         copies=counts.copies / measured if measured else None,
         near_copies=counts.near_copies / counts.compared if counts.compared else None,
-        resolved={name: list(x) if isinstance(x, tuple) else x for name, x in about.resolved.items()},  # as json
+        resolved={name: list(x) if isinstance(x, tuple) else x for name, x in about.resolved.items()},  # as in JSON
         trial=None if synth.trial is None else synth.trial.record,
         classes={name: ClassShare(counts.classes[name] / counts.n, shares.get(name)) for name in classes},
         figures={name: value if np.isfinite(value) else None for name, value in figures.items()},

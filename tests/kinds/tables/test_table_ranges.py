@@ -11,7 +11,7 @@ from test_table_conditions import amounts
 import stochattn as sa
 from command_runner import refused, works
 from stochattn.kinds import InputError
-from stochattn.kinds.codec import condition_text, conditions_of, plain_conditions
+from stochattn.kinds.codec import condition_text, plain_conditions, restore_conditions
 from stochattn.kinds.summary import read_summary
 from stochattn.kinds.tables.kind import KIND
 from stochattn.report.page import settings
@@ -161,7 +161,7 @@ def test_sets_of_texts_and_numbers_are_plain_values_too():
     values = {"x": {1, "a", 2.5}, "y": Range(ge=1), "z": 3}
     plain = plain_conditions(values)
     assert plain == {"x": {"members": [1, 2.5, "a"]}, "y": {"ge": 1}, "z": 3}
-    assert conditions_of(plain) == values
+    assert restore_conditions(plain) == values
 
 
 def test_saved_ranges_and_sets_come_back(tmp_path):

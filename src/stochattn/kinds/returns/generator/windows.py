@@ -263,7 +263,7 @@ class WindowGenerator(HopfieldGenerator):
         if self.embedding.signs is None:
             return super().predicted_novelty()
         rng = generator(0, Purpose.RULE)
-        z, source, _ = self._exact(min(N_MEASURED, MAX_NUMBERS // self.embedding.coordinates.d), rng)
+        z, source, _ = self._draw_exactly(min(N_MEASURED, MAX_NUMBERS // self.embedding.coordinates.d), rng)
         rows = z / self.decoder.factors(self.beta)[source]
         rows = self.decoder.flip(rows, self.decoder.draw_flips(source, rng))
         return float(cosine_novelty(rows, self.stored_rows).mean())

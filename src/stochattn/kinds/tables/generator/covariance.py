@@ -44,7 +44,7 @@ from ....core.memory import MemoryBank, as_bank
 from ....core.mixture import equations, perplexity, pick, pick_stratified
 from ...generator import NO_DENSITY, Description, Generated, few_sources
 from ...hopfield import Coordinates
-from ...regions import FeatureObservation, Restricted
+from ...regions import FeatureObservation, Restricted, rarity_notes
 from .neighborhoods import (
     MAX_MEMORIES,
     MIN_ROWS,
@@ -340,7 +340,7 @@ class CovarianceGenerator:
         if conditioned.restricted is None:
             n_explaining = perplexity(conditioned.kernels.log_weights)
         else:
-            yield from conditioned.restricted.notes
+            yield from rarity_notes(conditioned.restricted.probability)
             n_explaining = perplexity(conditioned.restricted.log_shares)
         if n_explaining < MIN_EXPLAINING and len(conditioned.sources) >= 2 * MIN_EXPLAINING:
             yield few_sources(n_explaining, "row")
