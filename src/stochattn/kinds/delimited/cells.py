@@ -90,8 +90,8 @@ class Style:
         decimal = form.decimal if form is not None and form.decimal else self.decimal
         return Notation(decimal, form, self.decimals.get(name, 0))
 
-    def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
-        """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
+    def adapt(self, frame: pd.DataFrame, raw: Columns, forms: Mapping[str, NumberForm]) -> Style:
+        """The same style with the forms, strings and decimals of a table, whose cells are written as `raw`."""
         is_missing = dict(zip(frame, frame.isna().to_numpy().T, strict=True))
         incomplete = [name for name, mask in is_missing.items() if mask.any()]
         present = {**raw, **{name: list(compress(raw[name], ~is_missing[name])) for name in incomplete}}
@@ -99,11 +99,11 @@ class Style:
         codes = {name: count.most_common(1)[0][0] for name, count in counts.items()}
         missing = sum(counts.values(), Counter()).most_common(1)[0][0] if codes else ""
         kinds = dict(zip(raw, (dtype.kind for dtype in frame.dtypes.tolist()), strict=True))
-        padded = {name: padding_of(cells, self.decimal) for name, cells in present.items() if kinds[name] == "f"}
-        decimals = {name: n_decimals for name, n_decimals in padded.items() if n_decimals}
+        numbers = {name: cells for name, cells in present.items() if kinds[name] == "f"}
+        decimals = {name: n for name, cells in numbers.items() if (n := padding_of(cells, self.decimal))}
         truths = {name: _boolean_words(cells) for name, cells in present.items() if kinds[name] == "b"}
         codes = {name: code for name, code in codes.items() if code != missing}
-        return replace(self, missing=missing, truths=truths, decimals=decimals, codes=codes)
+        return replace(self, missing=missing, truths=truths, decimals=decimals, codes=codes, forms=forms)
 
 
 def typed_frame(
@@ -146,39 +146,36 @@ def _other_columns(
     Only columns that may hold numbers or booleans in a form that pandas knows are parsed by it.
     """
     columns = {name: cells for name, cells in raw.items() if name in wanted}
-    signs = {name: missing_words(name, cells, style.decimal, types.get(name)) for name, cells in columns.items()}
-    signs |= {
-        name: [word] for name, word in words.items() if word in columns.get(name, ()) and word not in MISSING | SIGNS
-    }
-    numbers = {name: [cell for cell in cells if cell not in signs[name]] for name, cells in columns.items()}
-    forms = {name: form for name, cells in numbers.items() if (form := column_form(cells, style.decimal)) is not None}
-    signs = {name: [*signs[name], *missing_signs(cells, name in forms)] for name, cells in numbers.items()}
-    missing = {name: MISSING.union(signs[name]) for name in columns}
-    names = {  # 00123 is a name
-        name for name, cells in columns.items() if _are_names(name, cells) or _are_days(numbers[name], types.get(name))
-    }
-    integers = [name for name, cells in columns.items() if name not in names and _is_whole(cells, signs[name])]
-    strings = [
-        name
-        for name, cells in columns.items()
-        if name in names or name in integers or name in forms or any(map(_is_no_number, set(cells) - missing[name]))
-    ]
-    plain = {
-        name: [plain_number(cell, form.decimal or style.decimal, units=True) or cell for cell in columns[name]]
-        for name, form in forms.items()
-    }
-    series = {name: _string_series(columns[name], missing[name]) for name in strings if name not in plain}
-    series |= {name: _parse_integers(series[name]) for name in integers if name not in plain}
-    series |= {name: _parse_numbers(cells, missing[name]) for name, cells in plain.items()}
+    signs: dict[str, list[str]] = {}
+    forms: dict[str, NumberForm] = {}
+    series: dict[str, pd.Series] = {}
+    written = dict(columns)
+    for name, cells in columns.items():
+        marks = missing_words(name, cells, style.decimal, types.get(name))
+        if name in words and words[name] in cells and words[name] not in MISSING | SIGNS:
+            marks = [words[name]]
+        present = [cell for cell in cells if cell not in marks]
+        form = column_form(present, style.decimal)
+        signs[name] = [*marks, *missing_signs(present, form is not None)]
+        missing = MISSING.union(signs[name])
+        if form is not None:
+            decimal, forms[name] = form.decimal or style.decimal, form
+            numbers = [plain_number(cell, decimal, units=True) or cell for cell in cells]
+            series[name] = _parse_numbers(numbers, missing)
+            written[name] = [number.replace(".", style.decimal) for number in numbers]
+        elif _are_names(name, cells) or _are_days(present, types.get(name)):  # 00123 is a name
+            series[name] = _string_series(cells, missing)
+        elif _are_integers(cells, missing):
+            series[name] = _parse_integers(_string_series(cells, missing))
+        elif any(map(_is_no_number, set(cells) - missing)):
+            series[name] = _string_series(cells, missing)
     unknown = [name for name in columns if name not in series]
+    signs = {name: marks for name, marks in signs.items() if marks}
     if unknown:
         parsed = _parse_with_pandas(path, text, style, list(raw), unknown, signs)
         series |= {name: parsed[name] for name in unknown}
-    points = {name: [cell.replace(".", style.decimal) for cell in cells] for name, cells in plain.items()}
-    signs = {name: marks for name, marks in signs.items() if marks}
     frame = pd.DataFrame({name: series[name] for name in columns})
-    style = replace(style.adapted(frame, columns | points), forms=forms)
-    return frame, style, [*sign_notes(signs), *form_notes(forms, raw)]
+    return frame, style.adapt(frame, written, forms), [*sign_notes(signs), *form_notes(forms, raw)]
 
 
 def _parse_with_pandas(
@@ -187,7 +184,7 @@ def _parse_with_pandas(
     """Columns of which no cell shows that they hold strings: numbers with missing cells, and booleans."""
     layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
     layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
-    marks = {name: signs[name] for name in wanted if signs[name]}
+    marks = {name: signs[name] for name in wanted if name in signs}
     try:
         frame = pd.read_csv(io.StringIO(text), names=names, usecols=wanted, na_values=marks, **layout)
     except (ValueError, OverflowError) as error:
@@ -308,9 +305,8 @@ def _are_codes(cells: Sequence[str]) -> bool:
     return len(set(cells)) <= MAX_CODES or (len(lengths) == 1 and min(lengths) >= MIN_DIGITS)
 
 
-def _is_whole(cells: list[str], signs: list[str]) -> bool:
-    """Whether cells are whole numbers that pandas would read as floats: some are missing, or long."""
-    missing = MISSING.union(signs)
+def _are_integers(cells: list[str], missing: Collection[str]) -> bool:
+    """Whether cells are integers that pandas would read as floats: some are missing, or long."""
     if not all(cell in missing or WHOLE.fullmatch(cell) for cell in cells):  # the first cell of most columns shows it
         return False
     present = [cell for cell in cells if cell not in missing]

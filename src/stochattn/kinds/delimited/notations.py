@@ -1,7 +1,12 @@
-"""Notations of texts that stand for numbers: times of day, durations, quarters, weeks, amounts, limits of detection.
+"""Notations of strings that stand for numbers: times of day, durations, quarters, weeks, amounts, limits of detection.
 
-A notation reads a text as a number (`number`) and writes a number as a text (`written`). It is that of a column if it
-writes every cell back as it stands, so that new cells look like stored ones.
+A notation is that of a column if it writes every cell back as it is, so that new cells look like stored ones.
+
+number(text):    the number that a string means; NaN for a string that is not in this notation
+written(number): a number as a string
+ends:            the least and the greatest number that new cells can have, infinite where there is none
+labels:          strings of numbers that are not measured but beyond a limit, by that number
+unit:            the unit of whole steps of time, which are compared with others of the same unit; "" for other numbers
 """
 
 from __future__ import annotations
@@ -9,11 +14,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
-from typing import Protocol
+from typing import ClassVar, TypeAlias
 
 from .numbers import NUMBER, Notation, NumberForm, form_of, padding_of, plain_number
 
@@ -42,28 +47,6 @@ MIN_MEASURED = 2
 DAY = 24 * 60
 
 
-class TextNotation(Protocol):
-    """How texts stand for numbers."""
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The least and the greatest number that new cells can have, infinite where there is none."""
-
-    @property
-    def labels(self) -> Mapping[float, str]:
-        """Texts of numbers that are not measured but beyond a limit, by that number."""
-
-    @property
-    def unit(self) -> str:
-        """The unit of whole steps of time, which are compared with others of it; nothing for other numbers."""
-
-    def number(self, text: str) -> float:
-        """The number that a text means; NaN for none."""
-
-    def written(self, number: float) -> str:
-        """A number as a text."""
-
-
 @dataclass(frozen=True)
 class TimeNotation:
     """Times of day and durations, in the longest steps that reach all: 08:30, 8:05 PM, 1:23:45, 2 days 03:04:05.
@@ -85,7 +68,7 @@ class TimeNotation:
     step: int = 1
     start: int = 0
     ends: tuple[float, float] = (-math.inf, math.inf)
-    labels: Mapping[float, str] = field(default_factory=dict)
+    labels: ClassVar[Mapping[float, str]] = {}
 
     @property
     def unit(self) -> str:
@@ -176,8 +159,8 @@ class DurationNotation:
     has_zero: bool
     step: int = 1
     start: int = 0
-    labels: Mapping[float, str] = field(default_factory=dict)
-    ends: tuple[float, float] = (0.0, math.inf)
+    labels: ClassVar[Mapping[float, str]] = {}
+    ends: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     @property
     def unit(self) -> str:
@@ -232,7 +215,7 @@ class PeriodNotation:
     between: str
     letter: str
     width: int
-    labels: Mapping[float, str] = field(default_factory=dict)
+    labels: ClassVar[Mapping[float, str]] = {}
 
     @property
     def unit(self) -> str:
@@ -291,8 +274,8 @@ class LimitNotation:
     measured: Notation
     half_step: float
     labels: Mapping[float, str]
-    ends: tuple[float, float]
-    unit: str = ""
+    ends: tuple[float, float] = (-math.inf, math.inf)
+    unit: ClassVar[str] = ""
 
     def number(self, text: str) -> float:
         match = LIMIT.fullmatch(text.strip())
@@ -311,32 +294,34 @@ def _limit_notation(cells: Sequence[str]) -> LimitNotation | None:
         return None
     others = [cell for cell in cells if cell not in matches]
     measured = (number_notation(others) or _plain_notation(others)) if others else None
-    if measured is None or len({measured.number(cell) for cell in others}) < MIN_MEASURED:
+    numbers = [] if measured is None else [measured.number(cell) for cell in others]
+    if measured is None or len(set(numbers)) < MIN_MEASURED:
         return None
-    numbers = [*others, *(match["limit"] for match in matches.values())]
-    texts = [plain_number(number, measured.decimal, units=True) or "" for number in numbers]
+    with_limits = (*others, *(match["limit"] for match in matches.values()))
+    texts = [plain_number(text, measured.decimal, units=True) or "" for text in with_limits]
     half_step = 0.5 * 10.0 ** -max(len(text.partition(".")[2]) for text in texts)
-    shape = LimitNotation(measured, half_step, {}, (-math.inf, math.inf))
+    shape = LimitNotation(measured, half_step, {})
     counts, labels = Counter(cells), dict[float, str]()
-    for cell in matches:  # of two texts of one limit, the more frequent is written
+    for cell in matches:  # of two strings of one limit, the more frequent is written
         number = shape.number(cell)
         labels[number] = max(labels.get(number, cell), cell, key=counts.__getitem__)
-    numbers_measured = [measured.number(cell) for cell in others]
     low, high = min(labels), max(labels)
-    ends = low if low < min(numbers_measured) else -math.inf, high if high > max(numbers_measured) else math.inf
+    ends = low if low < min(numbers) else -math.inf, high if high > max(numbers) else math.inf
     return LimitNotation(measured, half_step, labels, ends)
 
 
+TextNotation: TypeAlias = Notation | TimeNotation | DurationNotation | PeriodNotation | LimitNotation
+
+
 def number_notation(cells: Sequence[str]) -> Notation | None:
-    """The notation of texts (n,), all of which are numbers with more than digits, such as $12.50; None for others."""
+    """The notation of strings (n,), all of which are numbers with more than digits, such as $12.50; None for others."""
     for decimal in (".", ","):
         if plain_number(cells[0], decimal, units=True) is None:
             continue
-        form, plain = form_of(cells, decimal), [plain_number(cell, decimal, units=True) for cell in cells]
-        numbers = [number for number in plain if number is not None]
+        numbers = [number for cell in cells if (number := plain_number(cell, decimal, units=True)) is not None]
         if len(numbers) < len(cells):
             continue
-        has_sign = any(decimal in cell for cell in cells)
+        form, has_sign = form_of(cells, decimal), any(decimal in cell for cell in cells)
         may_be_fractions = decimal == "," and form == NumberForm(thousands=".") and not has_sign
         if may_be_fractions and all(re.fullmatch(NUMBER, cell) for cell in cells):  # such as 4.516
             return None
@@ -346,22 +331,14 @@ def number_notation(cells: Sequence[str]) -> Notation | None:
 
 
 def _plain_notation(cells: Sequence[str], by_zeros: bool = True) -> Notation | None:
-    """The notation of plain numbers (n,) with a decimal point; None for other texts. by_zeros as in `padding_of`."""
+    """The notation of plain numbers (n,) with a decimal point; None for other strings. by_zeros as in `padding_of`."""
     if not all(re.fullmatch(NUMBER, cell) and "," not in cell and not re.match(r"[-+]?0\d", cell) for cell in cells):
         return None
     return Notation(".", None, padding_of(cells, ".", by_zeros))
 
 
-FAMILIES: tuple[Callable[[Sequence[str]], TextNotation | None], ...] = (
-    _time_notation,
-    _duration_notation,
-    _period_notation,
-    _limit_notation,
-)
-
-
 def notation_of(cells: Sequence[str]) -> TextNotation | None:
-    """The notation of texts (n,), none of them missing; None where they are no numbers, or plain ones.
+    """The notation of strings (n,), none of them missing; None where they are not numbers, or are plain integers.
 
     >>> notation_of(["2019Q4", "2020Q1"]).number("2020Q3") - notation_of(["2019Q4", "2020Q1"]).number("2020Q1")
     2.0
@@ -370,18 +347,19 @@ def notation_of(cells: Sequence[str]) -> TextNotation | None:
     """
     if not any(map(str.isdigit, cells[0])):
         return None
-    for family in FAMILIES:
-        notation: TextNotation | None = family(cells)
+    for find_notation in (_time_notation, _duration_notation, _period_notation, _limit_notation):
+        notation = find_notation(cells)
         if notation is not None and all(_is_kept(notation, cell) for cell in cells):
             return notation
-    if (notation := number_notation(cells)) is None and "." in "".join(cells):  # whole numbers may be names, as 10115
-        notation = _plain_notation(cells, by_zeros=False)  # 3.0, 3.9 and 3.11 are versions
-        return notation if notation is not None and all(_is_kept(notation, cell) for cell in cells) else None
-    return notation
+    amounts = number_notation(cells)
+    if amounts is not None or "." not in "".join(cells):  # integers may be names, such as 10115
+        return amounts
+    plain = _plain_notation(cells, by_zeros=False)  # 3.0, 3.9 and 3.11 are versions
+    return plain if plain is not None and all(_is_kept(plain, cell) for cell in cells) else None
 
 
 def _is_kept(notation: TextNotation, cell: str) -> bool:
-    """Whether a cell is written back as it stands, or beside limits as another text of its number: 1.5 for 1.50."""
+    """Whether a cell is written back as it is, or beside limits as another string of its number: 1.5 for 1.50."""
     number = notation.number(cell)
     if not math.isfinite(number):
         return False

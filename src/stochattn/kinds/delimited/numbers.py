@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -33,8 +34,6 @@ SEPARATORS = {".": ",'’ \u00a0\u202f", ",": ".'’ \u00a0\u202f"}
 """What may separate thousands, by decimal sign."""
 MINUS = "−-"
 """The sign of typesetting, U+2212, and that of keyboards."""
-
-
 TELEPHONE = re.compile(r"\+\d{8,}")
 """+491701234567, which is a name; written with spaces, it has a plus and separators."""
 
@@ -88,12 +87,16 @@ class NumberForm(NamedTuple):
         return f"{digits}{letter}{sign}{abs(int(power)):0{len(self.exponent) - width}d}"
 
 
-class Notation(NamedTuple):
+@dataclass(frozen=True)
+class Notation:
     """How the numbers of a column are written: decimal sign, form, and to how many decimals they are padded."""
 
     decimal: str = "."
     form: NumberForm | None = None
     decimals: int = 0
+    ends: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    labels: ClassVar[Mapping[float, str]] = {}
+    unit: ClassVar[str] = ""
 
     def number(self, text: str) -> float:
         """The number that a text means, in this notation or without the signs and separators of it; NaN for none.
@@ -105,9 +108,7 @@ class Notation(NamedTuple):
         match = None if self.form is None else _pattern(self.decimal).fullmatch(text.strip())
         if self.form is not None and match is not None:
             suffixes = "", self.form.suffix.strip(), self.form.singular.strip()
-            if (match["prefix"] or "").strip() not in ("", self.form.prefix.strip()):
-                return math.nan
-            if (match["suffix"] or "").strip() not in suffixes:
+            if _part(match, "prefix") not in ("", self.form.prefix.strip()) or _part(match, "suffix") not in suffixes:
                 return math.nan
             text = _plain(match, self.decimal) or text
         else:
@@ -115,21 +116,6 @@ class Notation(NamedTuple):
         with suppress(ValueError):
             return float(text)
         return math.nan
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The least and the greatest number that new cells can have."""
-        return -math.inf, math.inf
-
-    @property
-    def labels(self) -> Mapping[float, str]:
-        """Texts of numbers beyond a limit of detection: none."""
-        return {}
-
-    @property
-    def unit(self) -> str:
-        """That of steps of time: none."""
-        return ""
 
     def written(self, number: float) -> str:
         """A number in this notation."""
@@ -153,9 +139,13 @@ def _pattern(decimal: str) -> re.Pattern[str]:
     return re.compile(rf"(?P<open>\()?(?P<minus>[+{MINUS}]?){before}(?P<inner>[+{MINUS}]?){number}{after}(?(open)\))")
 
 
+def _signs(match: re.Match[str]) -> str:
+    return "".join(match[part] or "" for part in ("open", "minus", "inner"))
+
+
 def _plain(match: re.Match[str], decimal: str) -> str | None:
     """The plain number of a match; None where it has two signs."""
-    signs = "".join(match[part] or "" for part in ("open", "minus", "inner"))
+    signs = _signs(match)
     if len(signs) > 1:
         return None
     digits = match["digits"].replace(match["thousands"] or "", "").replace(decimal, ".")
@@ -186,15 +176,17 @@ def form_of(cells: Sequence[str], decimal: str) -> NumberForm | None:
     prefixes, separators = {_part(match, "prefix") for match in matches}, {match["thousands"] for match in matches}
     if suffixes is None or len(prefixes) > 1 or len(separators - {None}) > 1:
         return None
-    signs = {match[part] or "" for match in matches for part in ("open", "minus", "inner")}
+    signs = [_signs(match) for match in matches]
+    pairs = zip(matches, signs, strict=True)
+    positive = [sign for match, sign in pairs if match["digits"].strip("0.,") and not sign.strip("+")]
     exponent, mantissa = _exponent(matches, decimal)
     form = NumberForm(
         prefix=_frequent(match["prefix"] for match in matches),
         suffix=suffixes[0],
         thousands=next(iter(separators - {None}), ""),
         minus_first=not any(match["inner"] for match in matches),
-        minus="-" if "-" in signs else next((sign for sign in "(−" if sign in signs), "-"),
-        plus=_have_plus(matches),
+        minus=next((sign for sign in "-(−" if sign in "".join(signs)), "-"),
+        plus=bool(positive) and all(positive),
         zero=not any(text[0] == decimal for text in digits) or any(text.startswith(f"0{decimal}") for text in digits),
         exponent=exponent,
         mantissa=mantissa,
@@ -222,16 +214,6 @@ def _suffixes(matches: Sequence[re.Match[str]]) -> tuple[str, str] | None:
         return None
     suffix = _frequent(match["suffix"] for match in matches if _part(match, "suffix") == plural)
     return (suffix, suffix.removesuffix("s")) if others else (suffix, "")
-
-
-def _have_plus(matches: Sequence[re.Match[str]]) -> bool:
-    """Whether all positive numbers have a sign, and some are positive."""
-    positive = [match for match in matches if match["digits"].strip("0.,") and not _is_negative(match)]
-    return bool(positive) and all("+" in (match["minus"], match["inner"]) for match in positive)
-
-
-def _is_negative(match: re.Match[str]) -> bool:
-    return bool(match["open"]) or any(match[part] and match[part] in MINUS for part in ("minus", "inner"))
 
 
 def _exponent(matches: Sequence[re.Match[str]], decimal: str) -> tuple[str, int]:
