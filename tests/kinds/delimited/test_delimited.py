@@ -91,7 +91,7 @@ def test_parquet_keeps_its_types_and_its_index_becomes_a_column(tmp_path):
 def test_files_that_cannot_be_read_are_errors(tmp_path, read):
     with pytest.raises(InputError, match="does not exist: name a CSV, TSV, Excel or Parquet file"):
         read(tmp_path / "nowhere.csv")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is a folder, not a table"):
         read(tmp_path)
     with pytest.raises(InputError, match="the file is empty"):
         read(written(tmp_path, " \n"))

@@ -61,8 +61,10 @@ def test_the_first_lines_are_cut_once_to_recognize_a_table(tmp_path, monkeypatch
     lines += [f"other,{row}.5,{row}" for row in range(300)] if not is_dated else []
     path = tmp_path / "t.csv"
     path.write_text("\n".join(lines) + "\n")
-    seen, cut = [], delimited._cut
-    monkeypatch.setattr(delimited, "_cut", lambda path, content, **k: seen.append(content) or cut(path, content, **k))
+    seen, cut = [], delimited._parse_text
+    monkeypatch.setattr(
+        delimited, "_parse_text", lambda path, content, **k: seen.append(content) or cut(path, content, **k)
+    )
     kind = kind_for(path)
     assert [content.count(b"\n") for content in seen] == [min(len(lines), delimited.MAX_LINES)]
     assert kind.name == ("returns" if is_dated else "table")

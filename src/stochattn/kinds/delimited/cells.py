@@ -26,10 +26,10 @@ from .numbers import (
     TELEPHONE,
     Notation,
     NumberForm,
-    column_form,
+    count_padding,
     example_of,
+    find_column_form,
     form_of,
-    padding_of,
     plain_number,
     plain_numbers,
 )
@@ -100,20 +100,20 @@ class Style:
         missing = sum(counts.values(), Counter()).most_common(1)[0][0] if codes else ""
         kinds = dict(zip(raw, (dtype.kind for dtype in frame.dtypes.tolist()), strict=True))
         numbers = {name: cells for name, cells in present.items() if kinds[name] == "f"}
-        decimals = {name: n for name, cells in numbers.items() if (n := padding_of(cells, self.decimal))}
+        decimals = {name: n for name, cells in numbers.items() if (n := count_padding(cells, self.decimal))}
         truths = {name: _boolean_words(cells) for name, cells in present.items() if kinds[name] == "b"}
         codes = {name: code for name, code in codes.items() if code != missing}
         return replace(self, missing=missing, truths=truths, decimals=decimals, codes=codes, forms=forms)
 
 
-def typed_frame(
+def infer_types(
     path: Path, text: str, raw: Columns, basis: Style, types: Mapping[str, str], words: Mapping[str, str]
 ) -> tuple[pd.DataFrame, Style, list[str]]:
     """The data frame of a text whose cells are `raw`, with the dtypes that are meant; its style, and notes.
 
     types, words: of columns, the type that a user set, and a text that is known to mark missing cells
     """
-    style = replace(basis, decimal=decimal_sign(raw, basis.delimiter))
+    style = replace(basis, decimal=find_decimal_sign(raw, basis.delimiter))
     plain = {
         name: numbers
         for name, cells in raw.items()
@@ -149,20 +149,20 @@ def _other_columns(
     signs: dict[str, list[str]] = {}
     forms: dict[str, NumberForm] = {}
     series: dict[str, pd.Series] = {}
-    written = dict(columns)
+    rewritten = dict(columns)
     for name, cells in columns.items():
-        marks = missing_words(name, cells, style.decimal, types.get(name))
+        marks = find_missing_words(name, cells, style.decimal, types.get(name))
         if name in words and words[name] in cells and words[name] not in MISSING | SIGNS:
             marks = [words[name]]
         present = [cell for cell in cells if cell not in marks]
-        form = column_form(present, style.decimal)
-        signs[name] = [*marks, *missing_signs(present, form is not None)]
+        form = find_column_form(present, style.decimal)
+        signs[name] = [*marks, *find_missing_signs(present, form is not None)]
         missing = MISSING.union(signs[name])
         if form is not None:
             decimal, forms[name] = form.decimal or style.decimal, form
             numbers = [plain_number(cell, decimal, units=True) or cell for cell in cells]
             series[name] = _parse_numbers(numbers, missing)
-            written[name] = [number.replace(".", style.decimal) for number in numbers]
+            rewritten[name] = [number.replace(".", style.decimal) for number in numbers]
         elif _are_names(name, cells) or _are_days(present, types.get(name)):  # 00123 is a name
             series[name] = _string_series(cells, missing)
         elif _are_integers(cells, missing):
@@ -175,7 +175,7 @@ def _other_columns(
         parsed = _parse_with_pandas(path, text, style, list(raw), unknown, signs)
         series |= {name: parsed[name] for name in unknown}
     frame = pd.DataFrame({name: series[name] for name in columns})
-    return frame, style.adapt(frame, written, forms), [*sign_notes(signs), *form_notes(forms, raw)]
+    return frame, style.adapt(frame, rewritten, forms), [*note_signs(signs), *note_forms(forms, raw)]
 
 
 def _parse_with_pandas(
@@ -230,12 +230,12 @@ def _are_days(cells: Sequence[str], type: str | None) -> bool:
 WRITTEN = ", and new ones are written the same way"
 
 
-def sign_notes(signs: Mapping[str, list[str]]) -> list[str]:
+def note_signs(signs: Mapping[str, list[str]]) -> list[str]:
     """Notes on the signs that mark missing cells, by column."""
     return [f"column {name!r}: {' and '.join(marks)} is read as missing" for name, marks in signs.items()][:MAX_NOTES]
 
 
-def form_notes(forms: Mapping[str, NumberForm], raw: Columns, end: str = WRITTEN) -> list[str]:
+def note_forms(forms: Mapping[str, NumberForm], raw: Columns, end: str = WRITTEN) -> list[str]:
     """Notes on the columns whose numbers have more than digits, with an example of each."""
     shown = {name: example_of(cell for cell in raw[name] if cell not in MISSING | SIGNS) for name in forms}
     notes = [f"column {name!r}: cells such as {cell} are read as numbers{end}" for name, cell in shown.items()]
@@ -250,7 +250,7 @@ def _parse_numbers(cells: list[str], missing: Collection[str]) -> pd.Series:
     return pd.to_numeric(texts).astype("float64")
 
 
-def decimal_sign(raw: Columns, delimiter: str) -> str:
+def find_decimal_sign(raw: Columns, delimiter: str) -> str:
     """A comma, where numbers are written with one and none with a point."""
     if delimiter == ",":
         return "."
@@ -259,7 +259,7 @@ def decimal_sign(raw: Columns, delimiter: str) -> str:
     return "," if comma and not any(re.fullmatch(WITH_POINT, cell) for cell in cells) else "."
 
 
-def missing_signs(cells: list[str], in_form: bool) -> list[str]:
+def find_missing_signs(cells: list[str], in_form: bool) -> list[str]:
     """Signs such as - or ? that mark missing cells, because all other cells are numbers, plain or in a form."""
     if not (signs := SIGNS.intersection(cells)):
         return []
@@ -270,7 +270,7 @@ def missing_signs(cells: list[str], in_form: bool) -> list[str]:
     return []
 
 
-def missing_words(name: str, cells: Sequence[str], decimal: str, type: str | None) -> list[str]:
+def find_missing_words(name: str, cells: Sequence[str], decimal: str, type: str | None) -> list[str]:
     """One or two words such as n.d. that mark missing cells, because nine in ten of the cells are numbers.
 
     Whole numbers may be codes, among which a word is another one, unless a user set a `type` of amounts: codes are few,
@@ -324,7 +324,7 @@ def _parse_integers(texts: pd.Series) -> pd.Series:
     return texts
 
 
-def with_decimal_points(
+def rewrite_decimal_commas(
     frame: pd.DataFrame, path: Path, place: Callable[[int], str]
 ) -> tuple[pd.DataFrame, str, tuple[str, ...]]:
     """The texts of a file not delimited by commas, with decimal points and without separators; decimal sign, notes.

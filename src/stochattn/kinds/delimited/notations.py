@@ -3,7 +3,7 @@
 A notation is that of a column if it writes every cell back as it is, so that new cells look like stored ones.
 
 number(text):    the number that a string means; NaN for a string that is not in this notation
-written(number): a number as a string
+write(number):   a number as a string
 ends:            the least and the greatest number that new cells can have, infinite where there is none
 labels:          strings of numbers that are not measured but beyond a limit, by that number
 unit:            the unit of whole steps of time, which are compared with others of the same unit; "" for other numbers
@@ -20,7 +20,7 @@ from datetime import date
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
-from .numbers import NUMBER, Notation, NumberForm, form_of, padding_of, plain_number
+from .numbers import NUMBER, Notation, NumberForm, count_padding, form_of, plain_number
 
 TIME = re.compile(
     r"(?P<sign>-?)(?:(?P<days>\d+) days? )?(?P<first>\d+):(?P<minutes>[0-5]\d)"
@@ -94,7 +94,7 @@ class TimeNotation:
         number = steps + int(match["days"] or 0) * self._day
         return ((-number if match["sign"] else number) - self.start) / self.step
 
-    def written(self, number: float) -> str:
+    def write(self, number: float) -> str:
         signed = self.start + round(number) * self.step
         steps = abs(signed)
         days, steps = divmod(steps, self._day) if self.has_days else (0, steps)
@@ -178,7 +178,7 @@ class DurationNotation:
         length = sum(int(number) * lengths[space + unit] for number, space, unit, _ in parts) / self._seconds[-1]
         return (length - self.start) / self.step
 
-    def written(self, number: float) -> str:
+    def write(self, number: float) -> str:
         rest, texts = (self.start + round(number) * self.step) * self._seconds[-1], list[str]()
         for unit, seconds in zip(self.units, self._seconds, strict=True):
             count, rest = divmod(rest, seconds)
@@ -243,7 +243,7 @@ class PeriodNotation:
             return math.nan
         return self._number(int(match["year"]), int(match["part"]))
 
-    def written(self, number: float) -> str:
+    def write(self, number: float) -> str:
         if self._per_year:
             year, part = divmod(round(number), self._per_year)
             part += 1
@@ -284,8 +284,8 @@ class LimitNotation:
         limit = self.measured.number(match["limit"])
         return limit - self.half_step if match["sign"][0] in "<≤" else limit + self.half_step
 
-    def written(self, number: float) -> str:
-        return self.labels.get(float(number)) or self.measured.written(number)
+    def write(self, number: float) -> str:
+        return self.labels.get(float(number)) or self.measured.write(number)
 
 
 def _limit_notation(cells: Sequence[str]) -> LimitNotation | None:
@@ -326,15 +326,15 @@ def number_notation(cells: Sequence[str]) -> Notation | None:
         if may_be_fractions and all(re.fullmatch(NUMBER, cell) for cell in cells):  # such as 4.516
             return None
         if form is not None or (decimal == "," and has_sign):
-            return Notation(decimal, form, padding_of(numbers, "."))
+            return Notation(decimal, form, count_padding(numbers, "."))
     return None
 
 
 def _plain_notation(cells: Sequence[str], by_zeros: bool = True) -> Notation | None:
-    """The notation of plain numbers (n,) with a decimal point; None for other strings. by_zeros as in `padding_of`."""
+    """The notation of plain numbers (n,) with a decimal point; None for other strings. See `count_padding`."""
     if not all(re.fullmatch(NUMBER, cell) and "," not in cell and not re.match(r"[-+]?0\d", cell) for cell in cells):
         return None
-    return Notation(".", None, padding_of(cells, ".", by_zeros))
+    return Notation(".", None, count_padding(cells, ".", by_zeros))
 
 
 def notation_of(cells: Sequence[str]) -> TextNotation | None:
@@ -342,7 +342,7 @@ def notation_of(cells: Sequence[str]) -> TextNotation | None:
 
     >>> notation_of(["2019Q4", "2020Q1"]).number("2020Q3") - notation_of(["2019Q4", "2020Q1"]).number("2020Q1")
     2.0
-    >>> notation_of(["<0.1", "0.35", "1.20"]).written(0.5)
+    >>> notation_of(["<0.1", "0.35", "1.20"]).write(0.5)
     '0.50'
     """
     if not any(map(str.isdigit, cells[0])):
@@ -363,7 +363,7 @@ def _is_kept(notation: TextNotation, cell: str) -> bool:
     number = notation.number(cell)
     if not math.isfinite(number):
         return False
-    if notation.written(number) == cell:
+    if notation.write(number) == cell:
         return True
     return bool(notation.labels) and _sign(notation.labels.get(number, "")) == _sign(cell)
 

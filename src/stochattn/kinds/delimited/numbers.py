@@ -63,7 +63,7 @@ class NumberForm(NamedTuple):
     decimal: str = ""
     singular: str = ""
 
-    def written(self, number: str, decimal: str) -> str:
+    def write(self, number: str, decimal: str) -> str:
         """A number such as -1234.5 in this form, with this decimal sign."""
         negative, digits = number.startswith("-"), number.removeprefix("-")
         if self.exponent:
@@ -117,13 +117,13 @@ class Notation:
             return float(text)
         return math.nan
 
-    def written(self, number: float) -> str:
+    def write(self, number: float) -> str:
         """A number in this notation."""
-        text = padded(number, self.decimals)
-        return text.replace(".", self.decimal) if self.form is None else self.form.written(text, self.decimal)
+        text = pad(number, self.decimals)
+        return text.replace(".", self.decimal) if self.form is None else self.form.write(text, self.decimal)
 
 
-def padded(number: float, decimals: int) -> str:
+def pad(number: float, decimals: int) -> str:
     """A number with so many decimals, or more if it has them."""
     text = f"{number:.{decimals}f}"
     return text if float(text) == number else repr(float(number))
@@ -226,7 +226,7 @@ def _exponent(matches: Sequence[re.Match[str]], decimal: str) -> tuple[str, int]
     return f"{powers[0][0]}{plus}{'0' * width}", max(len(match["digits"].partition(decimal)[2]) for match in matches)
 
 
-def column_form(cells: Sequence[str], decimal: str) -> NumberForm | None:
+def find_column_form(cells: Sequence[str], decimal: str) -> NumberForm | None:
     """The form of cells with the decimal sign of their file, or of those that have a decimal comma beside points."""
     form = form_of(cells, decimal)
     if form is not None or decimal == "," or not any("," in cell for cell in cells):
@@ -275,7 +275,7 @@ def plain_numbers(cells: Sequence[str], decimal: str) -> PlainNumbers | None:
     ends, points = (np.flatnonzero(letters == ord(mark)) for mark in "\n.")
     decimals = ends - points - 1 if len(points) == len(ends) else np.zeros(1, dtype=np.intp)
     if decimals[0] == 0 or (decimals != decimals[0]).any():
-        padded = common_decimals(decimals, letters[ends - 1] == ord("0")) if len(decimals) == len(ends) else 0
+        padded = count_common_decimals(decimals, letters[ends - 1] == ord("0")) if len(decimals) == len(ends) else 0
         return PlainNumbers(np.array(list(map(float, cells))), padded)
     # Both numbers are exact, so that this is the float nearest to the decimal number, in a fifth of the time.
     values = _whole_numbers(text.replace(".", "")) / 10.0 ** int(decimals[0])
@@ -288,7 +288,7 @@ def _whole_numbers(text: str) -> Array:
     return np.fromstring(text, dtype=np.int64, sep="\n")
 
 
-def common_decimals(decimals: Array, ends_in_zero: Array) -> int:
+def count_common_decimals(decimals: Array, ends_in_zero: Array) -> int:
     """The decimals that numbers are padded to, of which each has so many (n,); 0 where too many have more of them.
 
     1.0 beside 0.59 is padded to one decimal, and 1.10 beside 0.591 to two: the zero at the end shows it.
@@ -300,7 +300,7 @@ def common_decimals(decimals: Array, ends_in_zero: Array) -> int:
     return least if np.count_nonzero(is_least) >= MIN_PADDED * len(decimals) or (is_least & ends_in_zero).any() else 0
 
 
-def padding_of(cells: Sequence[str], decimal: str, by_zeros: bool = True) -> int:
+def count_padding(cells: Sequence[str], decimal: str, by_zeros: bool = True) -> int:
     """How many decimals numbers are padded to; 0 where a number with fewer of them shows that they are not.
 
     by_zeros: whether a zero at the end of one number shows it
@@ -309,6 +309,6 @@ def padding_of(cells: Sequence[str], decimal: str, by_zeros: bool = True) -> int
         len(cell) - 1 - cell.rfind(decimal) if decimal in cell and cell[-1].isdigit() and "e" not in cell.lower() else 0
         for cell in cells
     ]
-    return common_decimals(
+    return count_common_decimals(
         np.array(decimals), np.array([by_zeros and cell.endswith("0") for cell in cells], dtype=bool)
     )

@@ -152,10 +152,11 @@ class ReturnsDescription(KindDescription):
 
     def recognizes(self, path: Path) -> bool:
         """A table of dates and numbers, or one in long format."""
-        from ..delimited.reading import first_texts, numbers_beside_dates, read_first_rows
+        from ..delimited.reading import numbers_beside_dates, read_first_rows
 
         first = read_first_rows(path)
-        numbers, texts = numbers_beside_dates(first), first_texts(first)
+        numbers = numbers_beside_dates(first)
+        texts = pd.DataFrame(first.cells, dtype="str") if first.cells else first.frame.reset_index().astype("str")
         has_numbers = len(numbers) > 1 and all(numbers)
         return (has_numbers and could_be_history(texts.iloc[:, 1:])) or is_long(texts)
 
