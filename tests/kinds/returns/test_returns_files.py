@@ -10,9 +10,9 @@ import pytest
 import stochattn as sa
 from made_returns import made_codec, made_returns, names
 from stochattn.kinds import Batch, InputError, Settings
+from stochattn.kinds.returns import reading
 from stochattn.kinds.returns.description import ReturnsOptions
 from stochattn.kinds.returns.kind import KIND
-from stochattn.kinds.returns.reading import convert_frame, read_history
 
 SETTINGS = Settings(0, "windows", "prices.csv", 10.0)
 FORMATS = {format.name: format for format in KIND.formats}
@@ -23,6 +23,14 @@ def frame_of(returns, first="2022-01-03"):
     frame = pd.DataFrame(prices, columns=names(returns.shape[1]))
     frame.insert(0, "date", pd.bdate_range(first, periods=len(prices)).strftime("%Y-%m-%d"))
     return frame
+
+
+def read_history(path, **options):
+    return reading.read_history(path, ReturnsOptions(**options))
+
+
+def convert_frame(frame):
+    return reading.convert_frame(frame, ReturnsOptions())
 
 
 def batch(items, first=0):

@@ -1,7 +1,4 @@
-"""The kind of data "returns": histories of prices or returns, and scenarios of log-returns.
-
-The control of a page that sets the first days of scenarios.
-"""
+"""The kind of data "returns": histories of prices or returns, and scenarios of log-returns."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
     )
 
     def read(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
-        return _codec(read_history(path, options.values, options.fill, options.sheet), str(path), options)
+        return _codec(read_history(path, options), str(path), options)
 
     def read_recognized(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
         """The codec of a history that the user did not call one: a note says that it may be a table instead."""
@@ -79,7 +76,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
         return replace(codec, notes=(*codec.notes, RECOGNIZED_NOTE))
 
     def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
-        return _codec(convert_frame(data, options.values, options.fill), "the data frame", options)
+        return _codec(convert_frame(data, options), "the data frame", options)
 
     def codec_from_state(self, state: dict[str, Any]) -> ReturnsCodec:
         return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})

@@ -254,9 +254,7 @@ def market_similarities(items: Array, codec: ReturnsCodec) -> Iterator[Measure]:
         return
     _, _, components = np.linalg.svd(codec.history - codec.history.mean(0), full_matrices=False)
     items = items[spaced_indices(len(items), MAX_MARKETS), :length]
-    is_apart = np.ones((len(apart), len(windows)), dtype=bool)
-    for row, k in enumerate(apart):
-        is_apart[row] = ~np.isin(windows, windows[k]).any(1)
+    is_apart = np.stack([~np.isin(windows, windows[k]).any(1) for k in apart])
     for similarity, weights in zip(SIMILARITIES, (np.ones(items.shape[2]), components[0]), strict=True):
         stored, new = _standardize((codec.history @ weights)[windows]), _standardize(items @ weights)
         among = np.where(is_apart, stored[apart] @ stored.T, -1.0).max(1)
