@@ -1,7 +1,4 @@
-"""Protein families as a kind of data, and sequences as rows of a memory bank.
-
-The control of a page that conditions residues: a sequence logo to click on.
-"""
+"""Protein families as a kind of data, and sequences as rows of a memory bank."""
 
 from __future__ import annotations
 
@@ -236,14 +233,13 @@ class ProteinEmbedding(LinearEmbedding):
     @cached_property
     def _readout(self) -> tuple[Array, Array]:
         """From coordinates to 21 channels, the last 1 minus the sum of the others: offset (1, 21 L), map (d, 21 L)."""
-        mean, outward = self.coordinates.mean[None], self.coordinates.outward
-        outward = np.eye(mean.size) if outward is None else outward
-        maps = []
-        for total, rows in ((1, mean), (0, outward)):
-            channels = rows.reshape(len(rows), -1, GAP)
-            channels = np.concatenate([channels, total - channels.sum(-1, keepdims=True)], axis=-1)
-            maps.append(channels.transpose(0, 2, 1).reshape(len(rows), -1).astype(np.float32))
-        return maps[0], maps[1]
+        mean, outward = self.coordinates.mean, self.coordinates.outward
+        rows = np.vstack([mean, np.eye(len(mean)) if outward is None else outward])
+        channels = rows.reshape(len(rows), -1, GAP)
+        totals = np.eye(len(rows), 1)[..., None]  # of the 21 channels: 1 for the mean, 0 for directions
+        channels = np.concatenate([channels, totals - channels.sum(-1, keepdims=True)], axis=-1)
+        maps = channels.transpose(0, 2, 1).reshape(len(rows), -1).astype(np.float32)
+        return maps[:1], maps[1:]
 
 
 KIND = ProteinKind()
