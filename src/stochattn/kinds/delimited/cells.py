@@ -113,7 +113,7 @@ def infer_types(
 
     types, words: of columns, the type that a user set, and a text that is known to mark missing cells
     """
-    style = replace(basis, decimal=find_decimal_sign(raw, basis.delimiter))
+    style = replace(basis, decimal=_find_decimal_sign(raw, basis.delimiter))
     plain = {
         name: numbers
         for name, cells in raw.items()
@@ -151,12 +151,12 @@ def _other_columns(
     series: dict[str, pd.Series] = {}
     rewritten = dict(columns)
     for name, cells in columns.items():
-        marks = find_missing_words(name, cells, style.decimal, types.get(name))
+        marks = _find_missing_words(name, cells, style.decimal, types.get(name))
         if name in words and words[name] in cells and words[name] not in MISSING | SIGNS:
             marks = [words[name]]
         present = [cell for cell in cells if cell not in marks]
         form = find_column_form(present, style.decimal)
-        signs[name] = [*marks, *find_missing_signs(present, form is not None)]
+        signs[name] = [*marks, *_find_missing_signs(present, form is not None)]
         missing = MISSING.union(signs[name])
         if form is not None:
             decimal, forms[name] = form.decimal or style.decimal, form
@@ -175,7 +175,7 @@ def _other_columns(
         parsed = _parse_with_pandas(path, text, style, list(raw), unknown, signs)
         series |= {name: parsed[name] for name in unknown}
     frame = pd.DataFrame({name: series[name] for name in columns})
-    return frame, style.adapt(frame, rewritten, forms), [*note_signs(signs), *note_forms(forms, raw)]
+    return frame, style.adapt(frame, rewritten, forms), [*_note_signs(signs), *_note_forms(forms, raw)]
 
 
 def _parse_with_pandas(
@@ -230,12 +230,12 @@ def _are_days(cells: Sequence[str], type: str | None) -> bool:
 WRITTEN = ", and new ones are written the same way"
 
 
-def note_signs(signs: Mapping[str, list[str]]) -> list[str]:
+def _note_signs(signs: Mapping[str, list[str]]) -> list[str]:
     """Notes on the signs that mark missing cells, by column."""
     return [f"column {name!r}: {' and '.join(marks)} is read as missing" for name, marks in signs.items()][:MAX_NOTES]
 
 
-def note_forms(forms: Mapping[str, NumberForm], raw: Columns, end: str = WRITTEN) -> list[str]:
+def _note_forms(forms: Mapping[str, NumberForm], raw: Columns, end: str = WRITTEN) -> list[str]:
     """Notes on the columns whose numbers have more than digits, with an example of each."""
     shown = {name: example_of(cell for cell in raw[name] if cell not in MISSING | SIGNS) for name in forms}
     notes = [f"column {name!r}: cells such as {cell} are read as numbers{end}" for name, cell in shown.items()]
@@ -250,7 +250,7 @@ def _parse_numbers(cells: list[str], missing: Collection[str]) -> pd.Series:
     return pd.to_numeric(texts).astype("float64")
 
 
-def find_decimal_sign(raw: Columns, delimiter: str) -> str:
+def _find_decimal_sign(raw: Columns, delimiter: str) -> str:
     """A comma, where numbers are written with one and none with a point."""
     if delimiter == ",":
         return "."
@@ -259,7 +259,7 @@ def find_decimal_sign(raw: Columns, delimiter: str) -> str:
     return "," if comma and not any(re.fullmatch(WITH_POINT, cell) for cell in cells) else "."
 
 
-def find_missing_signs(cells: list[str], in_form: bool) -> list[str]:
+def _find_missing_signs(cells: list[str], in_form: bool) -> list[str]:
     """Signs such as - or ? that mark missing cells, because all other cells are numbers, plain or in a form."""
     if not (signs := SIGNS.intersection(cells)):
         return []
@@ -270,7 +270,7 @@ def find_missing_signs(cells: list[str], in_form: bool) -> list[str]:
     return []
 
 
-def find_missing_words(name: str, cells: Sequence[str], decimal: str, type: str | None) -> list[str]:
+def _find_missing_words(name: str, cells: Sequence[str], decimal: str, type: str | None) -> list[str]:
     """One or two words such as n.d. that mark missing cells, because nine in ten of the cells are numbers.
 
     Whole numbers may be codes, among which a word is another one, unless a user set a `type` of amounts: codes are few,
@@ -324,7 +324,35 @@ def _parse_integers(texts: pd.Series) -> pd.Series:
     return texts
 
 
-def rewrite_decimal_commas(
+def read_strings(
+    path: Path, raw: Columns, basis: Style, place: Callable[[int], str]
+) -> tuple[dict[str, list[str | None]], Style, list[str]]:
+    """Cells as strings, None for missing ones, with numbers as programs write them; their style, and notes.
+
+    place: where a row is in the file, for messages
+    """
+    delimiter = basis.delimiter
+    sign = _find_decimal_sign(raw, delimiter)
+    forms = {name: form for name, cells in raw.items() if (form := form_of(cells, sign)) is not None}
+    # Separators of thousands alone are ambiguous beside other delimiters: the whole file decides about them below.
+    forms = {name: form for name, form in forms.items() if delimiter == "," or form.prefix or form.suffix}
+    signs = {name: marks for name, cells in raw.items() if (marks := _find_missing_signs(cells, name in forms))}
+    cells = {name: [plain_number(cell, sign, units=True) or cell for cell in raw[name]] for name in forms}
+    missing = {name: MISSING.union(signs.get(name, ())) for name in raw}
+    texts = {name: [None if cell in missing[name] else cell for cell in cells.get(name, raw[name])] for name in raw}
+    style = replace(basis, decimal=".", forms=forms)
+    notes = [*_note_signs(signs), *_note_forms(forms, raw, end="")]
+    if delimiter == ",":
+        return texts, style, notes
+    others = pd.DataFrame({name: column for name, column in texts.items() if name not in forms}, dtype="str")
+    if others.empty:
+        return texts, replace(style, decimal=sign), notes
+    others, decimal, on_commas = _rewrite_decimal_commas(others, path, place)
+    rewritten = {name: [None if pd.isna(cell) else cell for cell in others[name]] for name in others}
+    return {**texts, **rewritten}, replace(style, decimal=sign if forms else decimal), [*notes, *on_commas]
+
+
+def _rewrite_decimal_commas(
     frame: pd.DataFrame, path: Path, place: Callable[[int], str]
 ) -> tuple[pd.DataFrame, str, tuple[str, ...]]:
     """The texts of a file not delimited by commas, with decimal points and without separators; decimal sign, notes.

@@ -23,18 +23,9 @@ from ..._backend.checks import first_line
 from .. import lazy_pandas as pd
 from ..options import InputError
 from . import EXTENSIONS, PARQUET, SPREADSHEETS, TABS
-from .cells import (
-    Columns,
-    Style,
-    find_decimal_sign,
-    find_missing_signs,
-    infer_types,
-    note_forms,
-    note_signs,
-    rewrite_decimal_commas,
-)
+from .cells import Columns, Style, infer_types, read_strings
 from .lines import find_delimiter, find_first_record, holds_names, note_on_shape, remove_comments, split_rows
-from .numbers import MISSING, NUMBER, form_of, plain_number
+from .numbers import NUMBER
 from .spreadsheets import read_sheet
 
 COLUMNS = "columns"
@@ -106,7 +97,7 @@ def numbers_beside_dates(table: TableFile) -> list[bool]:
     if not are_dates(pd.Series(first[:MAX_FIRST_ROWS])) or not are_dates(pd.Series(first)):
         return []
     try:
-        return [_are_numbers(cells) for cells in _plain_texts(Path(), columns, table)[0].values()]
+        return [_are_numbers(cells) for cells in read_strings(Path(), columns, table.style, table.place)[0].values()]
     except InputError:  # reading the file reports it
         return []
 
@@ -177,32 +168,9 @@ def read_texts(path: Path, sheet: str | None = None, pad_first: bool = False) ->
         return TableFile(frame.set_axis([str(name) for name in frame.columns], axis=1), Style())
     content, on_sheet = _read_content(path, sheet)
     _, read = _parse_text(path, content, pad_short=True, pad_first=pad_first)
-    texts, style, notes = _plain_texts(path, read.cells, read)
+    strings, style, notes = read_strings(path, read.cells, read.style, read.place)
     notes = [*on_sheet, *read.notes, *notes]
-    return replace(read, frame=pd.DataFrame(texts, dtype="str"), style=style, notes=tuple(notes))
-
-
-def _plain_texts(path: Path, raw: Columns, read: TableFile) -> tuple[dict[str, list[str | None]], Style, list[str]]:
-    """Cells as texts, None for missing ones, with numbers as they are written in programs; how they were, and notes."""
-    delimiter = read.style.delimiter
-    sign = find_decimal_sign(raw, delimiter)
-    forms = {name: form for name, cells in raw.items() if (form := form_of(cells, sign)) is not None}
-    # Separators of thousands alone are ambiguous beside other delimiters: the whole file decides about them below.
-    forms = {name: form for name, form in forms.items() if delimiter == "," or form.prefix or form.suffix}
-    signs = {name: marks for name, cells in raw.items() if (marks := find_missing_signs(cells, name in forms))}
-    cells = {name: [plain_number(cell, sign, units=True) or cell for cell in raw[name]] for name in forms}
-    missing = {name: MISSING.union(signs.get(name, ())) for name in raw}
-    texts = {name: [None if cell in missing[name] else cell for cell in cells.get(name, raw[name])] for name in raw}
-    style = replace(read.style, decimal=".", forms=forms)
-    notes = [*note_signs(signs), *note_forms(forms, raw, end="")]
-    if delimiter == ",":
-        return texts, style, notes
-    others = pd.DataFrame({name: column for name, column in texts.items() if name not in forms}, dtype="str")
-    if others.empty:
-        return texts, replace(style, decimal=sign), notes
-    others, decimal, on_commas = rewrite_decimal_commas(others, path, read.place)
-    rewritten = {name: [None if pd.isna(cell) else cell for cell in others[name]] for name in others}
-    return {**texts, **rewritten}, replace(style, decimal=sign if forms else decimal), [*notes, *on_commas]
+    return replace(read, frame=pd.DataFrame(strings, dtype="str"), style=style, notes=tuple(notes))
 
 
 def _require_spreadsheet(path: Path, sheet: str | None) -> None:

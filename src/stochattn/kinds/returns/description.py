@@ -118,10 +118,11 @@ def _simplify(name: str) -> str:
     return re.sub(r"[\W_]", "", name.lower())
 
 
-def find_column(table: pd.DataFrame, names: Sequence[str]) -> str | None:
-    """The column with the first of these names, ignoring case, spaces and signs."""
+def find_column(table: pd.DataFrame, names: Sequence[str], candidates: Sequence[str] = ()) -> str | None:
+    """The column with the first of these names, ignoring case, spaces and signs, or else the only candidate."""
     plain = {_simplify(column): column for column in reversed(table.columns)}
-    return next((plain[name] for name in names if name in plain), None)
+    only = candidates[0] if len(candidates) == 1 else None
+    return next((plain[name] for name in names if name in plain), only)
 
 
 def find_date_column(table: pd.DataFrame) -> str | None:

@@ -14,19 +14,8 @@ from .. import lazy_pandas as pd
 from ..delimited.reading import read_texts
 from ..native import is_other_frame, pandas_frame
 from ..options import listed, with_count
-from .description import (
-    FILLS,
-    FORMATS,
-    MIN_NEGATIVE,
-    TICKER_NAMES,
-    VALUE_NAMES,
-    VALUES,
-    ReturnsOptions,
-    are_bars,
-    find_column,
-    find_date_column,
-    restore_index,
-)
+from . import description
+from .description import FILLS, FORMATS, MIN_NEGATIVE, TICKER_NAMES, VALUE_NAMES, VALUES, ReturnsOptions
 
 LARGE_RETURN = 0.2  # returns are probably in percent if their median size is larger
 PERCENT = r"\s*[-+]?(?:\d+\.?\d*|\.\d+)\s*%\s*"
@@ -63,7 +52,7 @@ def convert_frame(frame: object, options: ReturnsOptions) -> History:
     if not isinstance(frame, pd.DataFrame) and not is_other_frame(frame):
         got = f"an array of shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
         raise InputError(f"returns must be a file, a data frame or a matrix with one row per day; got {got}.")
-    table = restore_index(pandas_frame(frame, "returns")[0])
+    table = description.restore_index(pandas_frame(frame, "returns")[0])
     table = table.set_axis([str(name) for name in table.columns], axis=1)
     table = table.set_axis([f"row {i + 1}" for i in range(len(table))])
     strings = table.select_dtypes(["object", "string"])
@@ -111,10 +100,10 @@ def _make_history(
 
 def _select_close(table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """The dates and the adjusted close of a file with the open, high, low and close of one ticker."""
-    date = find_date_column(table)
+    date = description.find_date_column(table)
     names = [name for name in table if name != date]
-    close = find_column(table[names], VALUE_NAMES)
-    if date is None or close is None or not are_bars(names):
+    close = description.find_column(table[names], VALUE_NAMES)
+    if date is None or close is None or not description.are_bars(names):
         return table
     others = listed([name for name in names if name != close], 7)
     notes.append(f"the columns are of one ticker: {close!r} was read as its price, and {others} were left out.")
@@ -123,16 +112,16 @@ def _select_close(table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 def _pivot(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame:
     """A table with a column per ticker from one with a row per day and ticker; other tables unchanged."""
-    date = find_date_column(table)
+    date = description.find_date_column(table)
     if date is None or not table[date].duplicated().any():
         return table
     numbers = table.drop(columns=date).apply(pd.to_numeric, errors="coerce")
     strings = [name for name in numbers if not numbers[name].notna().any()]
-    ticker = find_column(table.drop(columns=date), TICKER_NAMES) or (strings[0] if len(strings) == 1 else None)
+    ticker = description.find_column(table.drop(columns=date), TICKER_NAMES, strings)
     if ticker is None:
         return table
     columns = [name for name in numbers if name != ticker and numbers[name].notna().any()]
-    value = find_column(table[columns], VALUE_NAMES) or (columns[0] if len(columns) == 1 else None)
+    value = description.find_column(table[columns], VALUE_NAMES, columns)
     if value is None:
         names = f"the columns of numbers are {listed(columns, 5)}" if columns else "there is no column of numbers"
         rule = f"{source}: there is a row for each day and ticker ({ticker}), and {names}"
@@ -161,7 +150,7 @@ def _pivot(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame:
 
 def _sort_days(table: pd.DataFrame, source: str, notes: list[str]) -> tuple[pd.DataFrame, Array | None]:
     """The columns of tickers with sorted days, and the dates (T,) if there are any."""
-    column = find_date_column(table)
+    column = description.find_date_column(table)
     if column is None:
         notes.append("there are no dates: rows were read as consecutive days.")
         return _drop_row_numbers(table, source), None

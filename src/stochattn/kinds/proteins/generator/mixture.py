@@ -231,7 +231,7 @@ class SequenceMixture:
         return np.where(counted, 1 - 2 * self.probabilities[:, parity.residue].astype(np.float64), 1.0)
 
     def mean_signs(self, parity: Parity) -> Array:
-        """E (−1)^N, N the number of the residue outside of ties, with gaps of each component or of the chain: (2, M)."""
+        """E (−1)^N with N the number of the residue outside of ties, for gaps of each kind: (2, M)."""
         signs = self.signs(parity, np.full(self.probabilities.shape[2], -1))
         stored = np.where(self.gaps.stored[self.memory], 1.0, signs).prod(1)
         return np.stack([stored, self.gaps.mean_product(signs, np.zeros(signs.shape[1], dtype=bool))])
