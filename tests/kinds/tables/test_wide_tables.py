@@ -87,10 +87,10 @@ def test_plain_numbers_are_those_of_pandas_to_the_last_bit(decimals):
     cells = [f"{x:.{n}f}" for x, n in zip(numbers, places, strict=True)]
     cells[7] = f"{-0.0:.{places[7]}f}"
     expected = pd.read_csv(io.StringIO("\n".join(["x", *cells])))["x"].to_numpy()
-    found = plain_numbers(cells, ".")
-    assert found.values.dtype == expected.dtype
-    assert found.values.tobytes() == expected.tobytes()
-    assert found.decimals == (decimals or 0)
+    values, padding = plain_numbers(cells, ".")
+    assert values.dtype == expected.dtype
+    assert values.tobytes() == expected.tobytes()
+    assert padding == (decimals or 0)
 
 
 def test_a_single_plain_number():

@@ -12,6 +12,7 @@ from datetime import datetime
 from itertools import compress
 from pathlib import Path
 
+from ..._backend.arrays import Array
 from ..._backend.checks import first_line
 from .. import lazy_pandas as pd
 from ..native import frame_of, in_order
@@ -114,21 +115,19 @@ def infer_types(
     types, words: of columns, the type that a user set, and a text that is known to mark missing cells
     """
     style = replace(basis, decimal=_find_decimal_sign(raw, basis.delimiter))
-    plain = {
-        name: numbers
-        for name, cells in raw.items()
-        if (numbers := plain_numbers(cells, style.decimal)) is not None
-        and not _are_versions(name, raw[name])
-        and not _are_days(raw[name], types.get(name))
-    }
-    padded = {name: numbers.decimals for name, numbers in plain.items() if numbers.decimals}
-    blocks = [frame_of({name: numbers.values for name, numbers in plain.items()})] if plain else []
+    plain: dict[str, Array] = {}
+    padded: dict[str, int] = {}
+    for name, cells in raw.items():
+        numbers = plain_numbers(cells, style.decimal)
+        if numbers is not None and not _are_versions(name, cells) and not _are_days(cells, types.get(name)):
+            plain[name], padded[name] = numbers
+    blocks = [frame_of(plain)] if plain else []
     notes: list[str] = []
     if len(plain) < len(raw):
         frame, style, notes = _other_columns(path, text, raw, set(raw) - set(plain), style, types, words)
         blocks.append(frame)
         padded |= style.decimals
-    decimals = {name: padded[name] for name in raw if name in padded}
+    decimals = {name: padded[name] for name in raw if padded.get(name)}
     return in_order(blocks, list(raw)), replace(style, decimals=decimals), notes
 
 
@@ -161,13 +160,15 @@ def _other_columns(
         if form is not None:
             decimal, forms[name] = form.decimal or style.decimal, form
             numbers = [plain_number(cell, decimal, units=True) or cell for cell in cells]
-            series[name] = _parse_numbers(numbers, missing)
+            strings = _string_series(numbers, missing)
+            are_integers = strings.str.fullmatch(r"-?\d+", na=True).all()
+            series[name] = _parse_integers(strings) if are_integers else pd.to_numeric(strings).astype("float64")
             rewritten[name] = [number.replace(".", style.decimal) for number in numbers]
         elif _are_names(name, cells) or _are_days(present, types.get(name)):  # 00123 is a name
             series[name] = _string_series(cells, missing)
         elif _are_integers(cells, missing):
             series[name] = _parse_integers(_string_series(cells, missing))
-        elif any(map(_is_no_number, set(cells) - missing)):
+        elif any(map(_is_string, set(cells) - missing)):
             series[name] = _string_series(cells, missing)
     unknown = [name for name in columns if name not in series]
     signs = {name: marks for name, marks in signs.items() if marks}
@@ -175,7 +176,8 @@ def _other_columns(
         parsed = _parse_with_pandas(path, text, style, list(raw), unknown, signs)
         series |= {name: parsed[name] for name in unknown}
     frame = pd.DataFrame({name: series[name] for name in columns})
-    return frame, style.adapt(frame, rewritten, forms), [*_note_signs(signs), *_note_forms(forms, raw)]
+    notes = [*_note_signs(signs), *_note_forms(forms, raw, ", and new ones are written the same way")]
+    return frame, style.adapt(frame, rewritten, forms), notes
 
 
 def _parse_with_pandas(
@@ -194,7 +196,7 @@ def _parse_with_pandas(
     return frame.assign(**{name: frame[name].astype("boolean") for name in booleans}) if booleans else frame
 
 
-def _is_no_number(cell: str) -> bool:
+def _is_string(cell: str) -> bool:
     """Whether a cell shows that its column holds strings, because it is neither a number nor a boolean."""
     return NO_NUMBER.search(cell) is not None and cell.strip(" +-").lower() not in NUMBER_WORDS
 
@@ -227,27 +229,16 @@ def _are_days(cells: Sequence[str], type: str | None) -> bool:
         return False
 
 
-WRITTEN = ", and new ones are written the same way"
-
-
 def _note_signs(signs: Mapping[str, list[str]]) -> list[str]:
     """Notes on the signs that mark missing cells, by column."""
     return [f"column {name!r}: {' and '.join(marks)} is read as missing" for name, marks in signs.items()][:MAX_NOTES]
 
 
-def _note_forms(forms: Mapping[str, NumberForm], raw: Columns, end: str = WRITTEN) -> list[str]:
+def _note_forms(forms: Mapping[str, NumberForm], raw: Columns, end: str) -> list[str]:
     """Notes on the columns whose numbers have more than digits, with an example of each."""
     shown = {name: example_of(cell for cell in raw[name] if cell not in MISSING | SIGNS) for name in forms}
     notes = [f"column {name!r}: cells such as {cell} are read as numbers{end}" for name, cell in shown.items()]
     return notes[:MAX_NOTES]
-
-
-def _parse_numbers(cells: list[str], missing: Collection[str]) -> pd.Series:
-    """Texts of plain numbers as numbers: whole where all of them are."""
-    texts = _string_series(cells, missing)
-    if texts.str.fullmatch(r"-?\d+", na=True).all():
-        return _parse_integers(texts)
-    return pd.to_numeric(texts).astype("float64")
 
 
 def _find_decimal_sign(raw: Columns, delimiter: str) -> str:
@@ -288,7 +279,7 @@ def _find_missing_words(name: str, cells: Sequence[str], decimal: str, type: str
     plain = all(re.fullmatch(NUMBER, cell) for cell in numbers)
     if not (plain or form_of(numbers, decimal) is not None or notation_of(numbers) is not None):
         return []
-    if not is_amount and (_are_names(name, numbers) or (all(map(WHOLE.fullmatch, numbers)) and _are_codes(numbers))):
+    if not is_amount and (_are_names(name, numbers) or _are_codes(numbers)):
         return []
     return sorted(words)
 
@@ -302,7 +293,8 @@ def _is_word(cell: str) -> bool:
 
 def _are_codes(cells: Sequence[str]) -> bool:
     lengths = set(map(len, cells))
-    return len(set(cells)) <= MAX_CODES or (len(lengths) == 1 and min(lengths) >= MIN_DIGITS)
+    are_few = len(cells) <= MAX_CODES or (len(lengths) == 1 and min(lengths) >= MIN_DIGITS)
+    return are_few and all(map(WHOLE.fullmatch, cells))
 
 
 def _are_integers(cells: list[str], missing: Collection[str]) -> bool:

@@ -49,13 +49,6 @@ def remove_comments(text: str) -> tuple[str, int]:
     return "".join([*parts, text[end:]]), n_comments
 
 
-def find_first_record(text: str, delimiter: str) -> str:
-    """The text up to the end of its first record, whose cells may hold line breaks between quotes."""
-    lines = io.StringIO(text, newline="")
-    next(csv.reader(lines, delimiter=delimiter), None)
-    return text[: lines.tell()]
-
-
 def _find_header(text: str) -> int | None:
     """Where the last of the lines that begin with # at the top stands, if it is the header; None if it is not.
 

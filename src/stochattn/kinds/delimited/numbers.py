@@ -249,18 +249,13 @@ MAX_LENGTH = 15
 MIN_PADDED = 0.95  # share of a column's numbers that must have as many decimals for new ones to be padded to them
 
 
-class PlainNumbers(NamedTuple):
-    """Numbers (n,), whole ones if all of them are written so, and to how many decimals they are padded with zeros."""
-
-    values: Array
-    decimals: int
-
-
-def plain_numbers(cells: Sequence[str], decimal: str) -> PlainNumbers | None:
+def plain_numbers(cells: Sequence[str], decimal: str) -> tuple[Array, int] | None:
     """The numbers of cells (n,) with this decimal sign, all of which are digits, a minus and a point; None for others.
 
+    Integers if all of them are; and to how many decimals they are padded with zeros.
+
     >>> plain_numbers(["1.50", "-2.25"], ".")
-    PlainNumbers(values=array([ 1.5 , -2.25]), decimals=2)
+    (array([ 1.5 , -2.25]), 2)
     >>> [plain_numbers(cells, ".") for cells in (["1", ""], ["007", "8"], ["1e3", "5"])]
     [None, None, None]
     """
@@ -268,7 +263,7 @@ def plain_numbers(cells: Sequence[str], decimal: str) -> PlainNumbers | None:
     if text.count("\n") != len(cells) or PLAIN.fullmatch(text) is None or max(map(len, cells)) > MAX_LENGTH:
         return None
     if "." not in text:
-        return PlainNumbers(_whole_numbers(text), 0)
+        return _parse_integers(text), 0
     if decimal != ".":
         return None
     letters = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
@@ -276,15 +271,15 @@ def plain_numbers(cells: Sequence[str], decimal: str) -> PlainNumbers | None:
     decimals = ends - points - 1 if len(points) == len(ends) else np.zeros(1, dtype=np.intp)
     if decimals[0] == 0 or (decimals != decimals[0]).any():
         padded = count_common_decimals(decimals, letters[ends - 1] == ord("0")) if len(decimals) == len(ends) else 0
-        return PlainNumbers(np.array(list(map(float, cells))), padded)
+        return np.array(list(map(float, cells))), padded
     # Both numbers are exact, so that this is the float nearest to the decimal number, in a fifth of the time.
-    values = _whole_numbers(text.replace(".", "")) / 10.0 ** int(decimals[0])
+    values = _parse_integers(text.replace(".", "")) / 10.0 ** int(decimals[0])
     for zero in np.flatnonzero(values == 0).tolist():
         values[zero] = float(cells[zero])  # may have a sign
-    return PlainNumbers(values, int(decimals[0]))
+    return values, int(decimals[0])
 
 
-def _whole_numbers(text: str) -> Array:
+def _parse_integers(text: str) -> Array:
     return np.fromstring(text, dtype=np.int64, sep="\n")
 
 
@@ -309,6 +304,5 @@ def count_padding(cells: Sequence[str], decimal: str, by_zeros: bool = True) -> 
         len(cell) - 1 - cell.rfind(decimal) if decimal in cell and cell[-1].isdigit() and "e" not in cell.lower() else 0
         for cell in cells
     ]
-    return count_common_decimals(
-        np.array(decimals), np.array([by_zeros and cell.endswith("0") for cell in cells], dtype=bool)
-    )
+    ends_in_zero = np.array([by_zeros and cell.endswith("0") for cell in cells], dtype=bool)
+    return count_common_decimals(np.array(decimals), ends_in_zero)

@@ -24,7 +24,7 @@ from .. import lazy_pandas as pd
 from ..options import InputError
 from . import EXTENSIONS, PARQUET, SPREADSHEETS, TABS
 from .cells import Columns, Style, infer_types, read_strings
-from .lines import find_delimiter, find_first_record, holds_names, note_on_shape, remove_comments, split_rows
+from .lines import find_delimiter, holds_names, note_on_shape, remove_comments, split_rows
 from .numbers import NUMBER
 from .spreadsheets import read_sheet
 
@@ -200,7 +200,9 @@ def _join_parts(parts: Sequence[Path], header: bool | None) -> bytes:
     style = _parse_text(parts[0], contents[0], pad_short=False, header=header)[1].style
     texts = [_decode(part, content)[0] for part, content in zip(parts, contents, strict=True)]
     if style.header:
-        names = find_first_record(texts[0], style.delimiter)
+        lines = io.StringIO(texts[0], newline="")
+        next(csv.reader(lines, delimiter=style.delimiter))  # cells may hold line breaks between quotes
+        names = texts[0][: lines.tell()]
         for part, text in zip(parts, texts, strict=True):
             if not text.startswith(names):
                 rule = f"its first line is not that of {parts[0].name}, which holds the names of the columns"

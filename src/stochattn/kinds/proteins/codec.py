@@ -82,9 +82,7 @@ class ProteinCodec(Codec):
     @cached_property
     def match(self) -> Array:
         """Which of the kept columns are match columns, (L,) booleans."""
-        mask = np.ones(len(self.columns), dtype=bool)
-        mask[list(self.insertions)] = False
-        return mask
+        return ~np.isin(np.arange(len(self.columns)), self.insertions)
 
     @property
     def places(self) -> tuple[str, ...]:

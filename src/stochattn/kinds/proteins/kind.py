@@ -169,9 +169,8 @@ class ProteinEmbedding(LinearEmbedding):
         check_choice("gaps", options.gaps, GAPS)
         temperature = options.decode_temperature
         if temperature is not None:
-            check_positive(
-                "decode_temperature", temperature, "Leave it out to decode each position to its likeliest letter."
-            )
+            remedy = "Leave it out to decode each position to its most probable letter."
+            check_positive("decode_temperature", temperature, remedy)
         as_zeros = options.gaps == "zeros"
         channels = one_hot(codes) if as_zeros else indicators(codes).reshape(len(codes), -1)
         fitted = Coordinates.fit(channels, variance=options.variance, whiten=options.whiten, norm=options.norm)

@@ -25,9 +25,7 @@ from .reading import History, convert_frame, read_history
 from .writing import SIMILARITIES, ScenarioArrayWriter, ScenarioWriter, compare, read_scenarios, scenario_gallery
 
 MAX_DAYS = 10
-RECOGNIZED_NOTE = (
-    "dates beside numbers were read as a history of prices; if it is not a history of prices, pass kind='table'."
-)
+RECOGNIZED_NOTE = "dates beside numbers were read as prices; if it is not a history of prices, pass kind='table'."
 
 
 def scenario_controls(codec: ReturnsCodec) -> tuple[Control, ...]:

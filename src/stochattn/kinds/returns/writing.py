@@ -272,9 +272,8 @@ def kolmogorov_smirnov(days: Array, history: Array) -> tuple[Array, Array]:
     """Statistic and p-value for each ticker, (N,), (N,), from at most as many new days as historical ones."""
     from scipy.stats import ks_2samp
 
-    chosen = days[spaced_indices(len(days), len(history))]
-    tests = [ks_2samp(new, old, method="asymp") for new, old in zip(chosen.T, history.T, strict=True)]
-    return np.array([test.statistic for test in tests]), np.array([test.pvalue for test in tests])
+    test = ks_2samp(days[spaced_indices(len(days), len(history))], history, axis=0, method="asymp")
+    return test.statistic, test.pvalue
 
 
 def correlation_error(days: Array, history: Array) -> float:

@@ -218,9 +218,8 @@ class SequenceMixture:
             p = self.probabilities[:, :, site].astype(np.float64)
             of_code = np.where(gap[:, s, None], 1.0, p[:, np.minimum(x[:, s], p.shape[1] - 1)].T)
             single *= of_code
-            without *= np.where(
-                gap[:, s, None], 1.0, of_code / probability_of_others(self.probabilities, residue, site)
-            )
+            of_others = probability_of_others(self.probabilities, residue, site)
+            without *= np.where(gap[:, s, None], 1.0, of_code / of_others)
         absent = np.where(gap.any(1)[:, None], 1.0, 1 - presence) * without
         tied = np.where(there.all(1)[:, None], presence, np.where(there.any(1)[:, None], 0.0, absent))
         return np.log(np.maximum((1 - self.broken) * tied + self.broken * single, LEAST))

@@ -122,7 +122,7 @@ class WindowEmbedding(LinearEmbedding):
         coordinates = WindowCoordinates.of_days(day, history, blocks, norm, options.market)
         calibrated, signs = options.marginals == "calibrated" and norm != "paper", None
         if options.market_path == "new" and coordinates.market != "none":
-            z = coordinates.stored_days.components
+            z = coordinates.components
             windows = coordinates.days[coordinates.round]
             signs = MarketSigns.fit(z[:, 0], np.linalg.norm(z[:, 1:], axis=1), blocks.runs, windows)
         return cls(coordinates, (blocks.window, history.shape[1]), history, calibrated, signs, notes=notes)
@@ -159,7 +159,7 @@ class WindowEmbedding(LinearEmbedding):
             days, flips = coordinates.days[windows].ravel(), self.draw_flips(windows, rng)
             return (coordinates.scores(self.beta, days, rng.standard_normal(len(days))) * flips)[:, None]
 
-        return MarginalCalibration.from_draws(lambda: self._round(draw), coordinates.stored_days.components[:, :1])
+        return MarginalCalibration.from_draws(lambda: self._round(draw), coordinates.components[:, :1])
 
     def _round(self, draw: Callable[[Array], Array]) -> Array:
         """Days drawn around windows that include all days about equally often, in blocks of windows."""
