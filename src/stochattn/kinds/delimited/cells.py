@@ -20,6 +20,7 @@ from ..options import InputError
 from .notations import notation_of
 from .numbers import (
     CURRENCY,
+    EMPTY,
     MISSING,
     NUMBER,
     SIGNS,
@@ -112,72 +113,53 @@ def infer_types(
 ) -> tuple[pd.DataFrame, Style, list[str]]:
     """The data frame of a text whose cells are `raw`, with the dtypes that are meant; its style, and notes.
 
-    types, words: of columns, the type that a user set, and a text that is known to mark missing cells
+    Only columns that may hold numbers or booleans in a form that pandas knows are parsed by it.
+    types, words: of columns, the type that a user set, and a string that is known to mark missing cells
     """
     style = replace(basis, decimal=_find_decimal_sign(raw, basis.delimiter))
     plain: dict[str, Array] = {}
+    series: dict[str, pd.Series] = {}
     padded: dict[str, int] = {}
-    for name, cells in raw.items():
-        numbers = plain_numbers(cells, style.decimal)
-        if numbers is not None and not _are_versions(name, cells) and not _are_days(cells, types.get(name)):
-            plain[name], padded[name] = numbers
-    blocks = [frame_of(plain)] if plain else []
-    notes: list[str] = []
-    if len(plain) < len(raw):
-        frame, style, notes = _other_columns(path, text, raw, set(raw) - set(plain), style, types, words)
-        blocks.append(frame)
-        padded |= style.decimals
-    decimals = {name: padded[name] for name in raw if padded.get(name)}
-    return in_order(blocks, list(raw)), replace(style, decimals=decimals), notes
-
-
-def _other_columns(
-    path: Path,
-    text: str,
-    raw: Columns,
-    wanted: Collection[str],
-    style: Style,
-    types: Mapping[str, str],
-    words: Mapping[str, str],
-) -> tuple[pd.DataFrame, Style, list[str]]:
-    """The columns that hold more than plain numbers; their style, and notes.
-
-    Only columns that may hold numbers or booleans in a form that pandas knows are parsed by it.
-    """
-    columns = {name: cells for name, cells in raw.items() if name in wanted}
     signs: dict[str, list[str]] = {}
     forms: dict[str, NumberForm] = {}
-    series: dict[str, pd.Series] = {}
-    rewritten = dict(columns)
-    for name, cells in columns.items():
+    others: Columns = {}
+    for name, cells in raw.items():
+        values = plain_numbers(cells, style.decimal)
+        if values is not None and not _are_versions(name, cells) and not _are_days(cells, types.get(name)):
+            plain[name], padded[name] = values
+            continue
         marks = _find_missing_words(name, cells, style.decimal, types.get(name))
-        if name in words and words[name] in cells and words[name] not in MISSING | SIGNS:
+        if name in words and words[name] in cells and words[name] not in EMPTY:
             marks = [words[name]]
         present = [cell for cell in cells if cell not in marks]
         form = find_column_form(present, style.decimal)
-        signs[name] = [*marks, *_find_missing_signs(present, form is not None)]
-        missing = MISSING.union(signs[name])
+        marks += _find_missing_signs(present, form is not None)
+        others[name], missing = cells, MISSING.union(marks)
+        if marks:
+            signs[name] = marks
         if form is not None:
             decimal, forms[name] = form.decimal or style.decimal, form
             numbers = [plain_number(cell, decimal, units=True) or cell for cell in cells]
             strings = _string_series(numbers, missing)
             are_integers = strings.str.fullmatch(r"-?\d+", na=True).all()
             series[name] = _parse_integers(strings) if are_integers else pd.to_numeric(strings).astype("float64")
-            rewritten[name] = [number.replace(".", style.decimal) for number in numbers]
+            others[name] = [number.replace(".", style.decimal) for number in numbers]
         elif _are_names(name, cells) or _are_days(present, types.get(name)):  # 00123 is a name
             series[name] = _string_series(cells, missing)
         elif _are_integers(cells, missing):
             series[name] = _parse_integers(_string_series(cells, missing))
         elif any(map(_is_string, set(cells) - missing)):
             series[name] = _string_series(cells, missing)
-    unknown = [name for name in columns if name not in series]
-    signs = {name: marks for name, marks in signs.items() if marks}
-    if unknown:
+    if unknown := [name for name in others if name not in series]:
         parsed = _parse_with_pandas(path, text, style, list(raw), unknown, signs)
         series |= {name: parsed[name] for name in unknown}
-    frame = pd.DataFrame({name: series[name] for name in columns})
+    blocks = [frame_of(plain)] if plain else []
+    if others:
+        blocks.append(pd.DataFrame({name: series[name] for name in others}))
+        style = style.adapt(blocks[-1], others, forms)
+    decimals = {name: n for name in raw if (n := padded.get(name, 0) or style.decimals.get(name, 0))}
     notes = [*_note_signs(signs), *_note_forms(forms, raw, ", and new ones are written the same way")]
-    return frame, style.adapt(frame, rewritten, forms), notes
+    return in_order(blocks, list(raw)), replace(style, decimals=decimals), notes
 
 
 def _parse_with_pandas(
@@ -220,7 +202,7 @@ def _are_days(cells: Sequence[str], type: str | None) -> bool:
     first = next((cell for cell in cells if cell not in MISSING), "")  # which decides for most columns
     if type not in (None, "date") or DAY.fullmatch(first) is None:
         return False
-    present = set(cells) - MISSING - SIGNS
+    present = set(cells) - EMPTY
     if len(present) < MIN_DAYS or not all(map(DAY.fullmatch, present)):
         return False
     try:
@@ -236,7 +218,7 @@ def _note_signs(signs: Mapping[str, list[str]]) -> list[str]:
 
 def _note_forms(forms: Mapping[str, NumberForm], raw: Columns, end: str) -> list[str]:
     """Notes on the columns whose numbers have more than digits, with an example of each."""
-    shown = {name: example_of(cell for cell in raw[name] if cell not in MISSING | SIGNS) for name in forms}
+    shown = {name: example_of(cell for cell in raw[name] if cell not in EMPTY) for name in forms}
     notes = [f"column {name!r}: cells such as {cell} are read as numbers{end}" for name, cell in shown.items()]
     return notes[:MAX_NOTES]
 
@@ -268,8 +250,7 @@ def _find_missing_words(name: str, cells: Sequence[str], decimal: str, type: str
     or have four digits or more, as many as one another.
     """
     is_amount = type in AMOUNTS
-    empty = MISSING | SIGNS
-    counts = Counter(cell for cell in cells if cell not in empty)
+    counts = Counter(cell for cell in cells if cell not in EMPTY)
     words = {cell: count for cell, count in counts.items() if _is_word(cell)}
     if not 1 <= len(words) <= MAX_WORDS or not (type is None or is_amount):
         return []

@@ -25,6 +25,7 @@ MISSING = {
 """Texts that pandas reads as missing cells."""
 SIGNS = {"-", "--", "?", ".", "*"}
 """Texts that are missing cells in a column of numbers, and may be names in any other."""
+EMPTY = MISSING | SIGNS
 NUMBER = r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?"
 SPACE = "[ \u00a0\u202f]?"
 CURRENCY = r"(?:[A-Z]{1,2}\$|[$€£¥¢₹₩₽₺₫₴₦₱₪฿]|USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|SEK|NOK|DKK|PLN|CZK|INR|BRL)"
@@ -163,9 +164,9 @@ def plain_number(cell: str, decimal: str = ".", units: bool = False) -> str | No
 
 def form_of(cells: Sequence[str], decimal: str) -> NumberForm | None:
     """The form that all cells but the missing ones share, or None: plain numbers have none, and texts neither."""
-    missing, pattern, matches = MISSING | SIGNS, _pattern(decimal), []
+    pattern, matches = _pattern(decimal), []
     for cell in cells:
-        if cell not in missing:
+        if cell not in EMPTY:
             # Zeros in front are those of names, such as 007.
             if (match := pattern.fullmatch(cell)) is None or re.match(r"0\d", match["digits"]):
                 return None
@@ -231,7 +232,7 @@ def find_column_form(cells: Sequence[str], decimal: str) -> NumberForm | None:
     form = form_of(cells, decimal)
     if form is not None or decimal == "," or not any("," in cell for cell in cells):
         return form
-    if any(plain_number(cell, ",", units=True) is None for cell in cells if cell not in MISSING | SIGNS):
+    if any(plain_number(cell, ",", units=True) is None for cell in cells if cell not in EMPTY):
         return None
     return (form_of(cells, ",") or NumberForm())._replace(decimal=",")
 

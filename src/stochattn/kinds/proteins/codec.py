@@ -12,7 +12,6 @@ from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
 from ..codec import condition_text
-from ..options import with_count
 from . import reading
 from .description import ProteinOptions
 from .generator.sequences import GAP, one_hot
@@ -62,8 +61,8 @@ class ProteinCodec(Codec):
             ((~match & ~inserted).sum(), "column{s} in which no sequence has a residue {were} dropped"),
             ((~kept).sum(), f"sequence{{s}} with more than {sequence_limit:.0%} gaps {{were}} dropped"),
         )
-        one, several = {"s": "", "were": "was"}, {"s": "s", "were": "were"}
-        notes = (with_count(n, rule.format(**one), rule.format(**several)) for n, rule in counts if n)
+        forms = {True: {"s": "", "were": "was"}, False: {"s": "s", "were": "were"}}
+        notes = (f"{n:,} {rule.format(**forms[n == 1])}." for n, rule in counts if n)
         ids = tuple(alignment.names[i] for i in np.flatnonzero(kept))
         profile = None if options.hmm is None else reading.read_profile(options.hmm, alignment.alphabet)
         return cls(
@@ -71,7 +70,7 @@ class ProteinCodec(Codec):
             ids=ids,
             columns=columns,
             width=len(inserts),
-            notes=(*alignment.notes, *(f"{note}." for note in notes)),
+            notes=(*alignment.notes, *notes),
             scored=options.score or profile is not None,
             profile_text=profile,
             insertions=tuple(np.flatnonzero(inserted[columns]).tolist()),
