@@ -67,13 +67,7 @@ Columns = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Style:
-    """How a delimited file is written, so that new rows can be written the same way.
-
-    truths:   for columns of True and False, the texts of the two
-    decimals: for columns whose numbers are padded with zeros to a number of decimals, that number
-    codes:    for columns whose missing cells have another text than `missing`, that text
-    forms:    for columns of numbers with a currency sign, a percent sign or separators, that form
-    """
+    """How a delimited file is written, so that new rows can be written the same way; columns by name."""
 
     delimiter: str = ","
     decimal: str = "."
@@ -81,10 +75,10 @@ class Style:
     newline: str = "\n"
     header: bool = True
     missing: str = ""
-    truths: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    decimals: Mapping[str, int] = field(default_factory=dict)
-    codes: Mapping[str, str] = field(default_factory=dict)
-    forms: Mapping[str, NumberForm] = field(default_factory=dict)
+    truths: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # strings of True and False
+    decimals: Mapping[str, int] = field(default_factory=dict)  # to which numbers are padded with zeros
+    codes: Mapping[str, str] = field(default_factory=dict)  # of missing cells, where it is not `missing`
+    forms: Mapping[str, NumberForm] = field(default_factory=dict)  # of numbers with a currency sign, separators …
 
     def notation(self, name: str) -> Notation:
         """How the numbers of a column are written."""

@@ -49,24 +49,15 @@ DAY = 24 * 60
 
 @dataclass(frozen=True)
 class TimeNotation:
-    """Times of day and durations, in the longest steps that reach all: 08:30, 8:05 PM, 1:23:45, 2 days 03:04:05.
+    """Times of day and durations, in the longest steps that reach all: 08:30, 8:05 PM, 1:23:45, 2 days 03:04:05."""
 
-    n_parts: 2 for hours and minutes, or minutes and seconds, which count alike; 3 for hours, minutes and seconds
-    digits:  of fractions of a second
-    is_padded: whether the first part has a zero in front
-    halves:  what follows times before and after noon, such as " AM" and " PM", or nothing
-    has_days: whether days stand in front
-    step:    of numbers, in units of the last part that is written
-    start:   the time of the number 0, in the same units
-    """
-
-    n_parts: int
-    digits: int = 0
-    is_padded: bool = True
-    halves: tuple[str, str] | None = None
-    has_days: bool = False
-    step: int = 1
-    start: int = 0
+    n_parts: int  # 2 for hours and minutes, or minutes and seconds, which count alike; 3 for hours, minutes and seconds
+    digits: int = 0  # of fractions of a second
+    is_padded: bool = True  # whether the first part has a zero in front
+    halves: tuple[str, str] | None = None  # what follows times before and after noon, such as " AM" and " PM"
+    has_days: bool = False  # whether days stand in front
+    step: int = 1  # of numbers, in units of the last part that is written
+    start: int = 0  # the time of the number 0, in the same units
     ends: tuple[float, float] = (-math.inf, math.inf)
     labels: ClassVar[Mapping[float, str]] = {}
 
@@ -143,22 +134,15 @@ def _grid(numbers: Sequence[float]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class DurationNotation:
-    """Durations in units of time, in the longest steps that reach all: 3h 20m, 2d 4h, PT1H30M.
-
-    units:    what follows each number, such as "h" and "m", with the spaces in front of it
-    width:    digits of the numbers after the first one, at least
-    has_zero: whether parts that are zero are written, other than the only one
-    step:     of numbers, in the last unit
-    start:    the duration of the number 0, in this unit
-    """
+    """Durations in units of time, in the longest steps that reach all: 3h 20m, 2d 4h, PT1H30M."""
 
     begin: str
-    units: tuple[str, ...]
+    units: tuple[str, ...]  # what follows each number, such as "h" and "m", with the spaces in front of it
     between: str
-    width: int
-    has_zero: bool
-    step: int = 1
-    start: int = 0
+    width: int  # digits of the numbers after the first one, at least
+    has_zero: bool  # whether parts that are zero are written, other than the only one
+    step: int = 1  # of numbers, in the last unit
+    start: int = 0  # the duration of the number 0, in this unit
     labels: ClassVar[Mapping[float, str]] = {}
     ends: ClassVar[tuple[float, float]] = (0.0, math.inf)
 

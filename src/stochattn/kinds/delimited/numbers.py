@@ -40,29 +40,19 @@ TELEPHONE = re.compile(r"\+\d{8,}")
 
 
 class NumberForm(NamedTuple):
-    """What the numbers of a column have around and between their digits.
-
-    thousands:   the separator of thousands, or nothing
-    minus_first: whether a minus sign precedes the prefix: -$5 rather than $-5
-    minus:       the sign before negative numbers, or ( for parentheses around them
-    plus:        whether positive numbers have a sign
-    zero:        whether .5 is written with a zero before the point
-    exponent:    of numbers such as 2.38E+04, the least of its kind, E+00; and decimals before it
-    decimal:     the decimal sign, where it is not that of the file
-    singular:    the suffix of 1, as in 1 day beside 2 days, or nothing
-    """
+    """What the numbers of a column have around and between their digits."""
 
     prefix: str = ""
     suffix: str = ""
-    thousands: str = ""
-    minus_first: bool = True
-    minus: str = "-"
-    plus: bool = False
-    zero: bool = True
-    exponent: str = ""
-    mantissa: int = 0
-    decimal: str = ""
-    singular: str = ""
+    thousands: str = ""  # the separator of thousands
+    minus_first: bool = True  # whether a minus sign precedes the prefix: -$5 rather than $-5
+    minus: str = "-"  # the sign before negative numbers, or ( for parentheses around them
+    plus: bool = False  # whether positive numbers have a sign
+    zero: bool = True  # whether .5 is written with a zero before the point
+    exponent: str = ""  # of numbers such as 2.38E+04, the least of its kind: E+00
+    mantissa: int = 0  # decimals before the exponent
+    decimal: str = ""  # the decimal sign, where it is not that of the file
+    singular: str = ""  # the suffix of 1, as in 1 day beside 2 days
 
     def write(self, number: str, decimal: str) -> str:
         """A number such as -1234.5 in this form, with this decimal sign."""

@@ -44,17 +44,13 @@ MAX_OTHERS = 0.05  # share of the cells of a column of numbers that may be somet
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """A table as read.
-
-    lines: (n,) on which line of the file each row ends, or () where rows have no lines
-    cells: of delimited text, as they are in the file
-    """
+    """A table as read."""
 
     frame: pd.DataFrame
     style: Style
     notes: tuple[str, ...] = ()
-    lines: tuple[int, ...] = ()
-    cells: Columns = field(default_factory=dict)
+    lines: tuple[int, ...] = ()  # (n,) on which line of the file each row ends, or () where rows have no lines
+    cells: Columns = field(default_factory=dict)  # of delimited text, as they are in the file
 
     def place(self, row: int) -> str:
         """Where a row of the frame stands in the file, for messages."""

@@ -22,7 +22,7 @@ from .codec import ProteinCodec
 from .description import GAPS, ProteinDescription, ProteinHopfieldOptions, ProteinOptions
 from .generator.latent import CalibratedLatent
 from .generator.sequences import GAP, WeightedSequences, indicators, nearest_identity, one_hot
-from .reading import join_alignments, parse_alignment, read_alignment, score, share_of_members
+from .reading import MAX_EVALUE, join_alignments, parse_alignment, read_alignment, score
 from .sequences import CONSERVED, FastaWriter, StockholmWriter, compare_sequences, residue_shares, sequence_gallery
 
 MAX_LETTERS = 5  # of a column of the logo, the most frequent ones
@@ -60,7 +60,7 @@ def _summarize(extra: Mapping[str, Array]) -> dict[str, float]:
     figures = {"identity": float(np.mean(extra["identity"]))} if "identity" in extra else {}
     if "evalue" in extra:
         hits = extra["score"][np.isfinite(extra["score"])]
-        figures["profile_pass"] = share_of_members(extra["evalue"])
+        figures["profile_pass"] = float((extra["evalue"] < MAX_EVALUE).mean())
         figures["score"] = float(np.median(hits)) if len(hits) else float("nan")
     return figures
 

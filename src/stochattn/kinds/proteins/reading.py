@@ -279,11 +279,6 @@ def _encode(
     return Alignment(names, codes, inserts, tuple(notes), alphabet.name)
 
 
-def share_of_members(evalues: Array) -> float:
-    """Share of E-values (n,) below 0.01."""
-    return float((evalues < MAX_EVALUE).mean())
-
-
 def build_profile(codes: Array, letters: str = "protein") -> Profile:
     """The profile that HMMER builds from an alignment of codes (n, L); `letters` names the alphabet."""
     hmmer = require_pyhmmer()

@@ -15,7 +15,7 @@ from .. import Batch, Comparison, Measure, Part, Settings, Values
 from ..display import GalleryItems, card_heading, lay_out, stored_name
 from .codec import ProteinCodec
 from .generator.sequences import GAP, nearest_identity, one_hot
-from .reading import build_profile, score, share_of_members
+from .reading import MAX_EVALUE, build_profile, score
 
 TINY = 1e-10  # ε of the published divergences
 CONSERVED, MIN_CONSERVED = "conserved sites kept", 0.95
@@ -29,7 +29,8 @@ BLOCK = 10  # residues that stay together when a line of a page wraps
 def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
     """New sequences (n, L) against the stored ones."""
     letters = codec.letters.symbols
-    members = share_of_members(score(np.asarray(items), build_profile(codec.stored, codec.alphabet), len(items))[1])
+    _, evalues = score(np.asarray(items), build_profile(codec.stored, codec.alphabet), len(items))
+    members = float((evalues < MAX_EVALUE).mean())
     new, stored = np.asarray(items)[:, codec.match], codec.stored[:, codec.match]
     _, identity = nearest_identity(new, stored)
     diversity, stored_diversity = pairwise_diversity(new), pairwise_diversity(stored)
@@ -49,7 +50,12 @@ def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
         Measure("position divergence", by_position, 0.0, "Mean KL of the frequencies at each position."),
         Measure("mutual information r", mutual_information_r(stored, new), 1.0, information_note),
         Measure("pair correlation r", connected_r(stored, new), 1.0, pairs_note),
-        Measure("profile pass", members, 1.0, "Share at E < 0.01 of a profile HMM of the stored ones."),
+        Measure(
+            "profile pass",
+            float((evalues < MAX_EVALUE).mean()),
+            1.0,
+            "Share at E < 0.01 of a profile HMM of the stored ones.",
+        ),
     )
     old_shares, new_shares, parts = residue_shares(stored), residue_shares(new), []
     for i, (place, p, q) in enumerate(zip(codec.places, old_shares, new_shares, strict=True)):

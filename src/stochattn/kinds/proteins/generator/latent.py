@@ -176,7 +176,6 @@ class CalibratedLatent:
         return self.parameters.mixture.log_density(seq.check_codes(codes, self.sequences.codes.shape[1]))
 
     def describe(self) -> Description:
-        """The mean identity of draws with stored sequences, and its target."""
         identity, target = self.parameters.calibration.identity, self.parameters.target_identity
         result = f"identity to the nearest stored sequence {identity:.3f}, among stored sequences {target:.3f}"
         if self.bandwidth == 1:

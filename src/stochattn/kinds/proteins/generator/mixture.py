@@ -334,7 +334,6 @@ class ConditionedSequences:
         return SequenceDraws(mixture, gaps, ties, weights, by_kind[:, 1] / np.maximum(weights, LEAST), fixed, total)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
-        """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
         codes, source = self.posterior.sample(check_count("n", n, at_least=0), rng)
         return Generated(codes, self.sequences.indices[source])
 
@@ -355,7 +354,6 @@ class ConditionedSequences:
         return np.where((codes[:, is_conditioned] == self.conditioned[is_conditioned]).all(1), result, -np.inf)
 
     def describe(self) -> Description:
-        """The condition, with a note if few stored sequences explain it."""
         n, K = int((self.conditioned >= 0).sum()), len(self.sequences.codes)
         weights = np.bincount(self.mixture.memory, self.posterior.weights, K)
         n_explaining = perplexity(np.log(np.maximum(weights, LEAST)))

@@ -91,19 +91,13 @@ LEAST = np.finfo(np.float64).tiny
 
 
 class TieDistribution(NamedTuple):
-    """States of a tie in each component, given residues; columns are for ties with a gap and without one.
-
-    evidence: (M, 2) probability of the given residues
-    broken:   (M, 2) probability that its sites are drawn independently
-    present:  (M, 2) probability that all of its residues are present, if they are not
-    touched:  whether residues are given
-    """
+    """States of a tie in each component, given residues; columns are for ties with a gap and without one."""
 
     tie: Tie
-    evidence: Array
-    broken: Array
-    present: Array
-    touched: bool
+    evidence: Array  # (M, 2) probability of the given residues
+    broken: Array  # (M, 2) probability that its sites are drawn independently
+    present: Array  # (M, 2) probability that all of its residues are present, if they are not
+    touched: bool  # whether residues are given
 
     @classmethod
     def of(cls, tie: Tie, probabilities: Array, broken: float, fixed: Array) -> TieDistribution:

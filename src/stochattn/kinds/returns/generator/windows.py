@@ -287,7 +287,6 @@ class WindowGenerator(HopfieldGenerator):
         return np.asarray(np.logaddexp.reduce(log_weights + log_signs - self.beta / 2 * squares, axis=1) + constant)
 
     def describe(self) -> Description:
-        """The length of windows, the temperature and the sampler."""
         description, coordinates = super().describe(), self.embedding.coordinates
         summary = f"windows of {coordinates.window} days from {description.summary}"
         return replace(description, name="windows", summary=summary, resolved={"market": coordinates.market})
@@ -313,7 +312,6 @@ class PathGenerator:
 
     @property
     def numbers_per_item(self) -> int:
-        """Numbers of a path."""
         return self.days * int(self.windows.embedding.history.shape[1])
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
@@ -329,10 +327,8 @@ class PathGenerator:
         return Generated(np.concatenate(parts, axis=1)[:, : self.days], None)
 
     def condition(self, observation: object) -> PathGenerator:
-        """Paths take no conditions."""
         raise ValueError("conditions hold within one stored window: leave out days.")
 
     def describe(self) -> Description:
-        """The length of paths, and the description of their windows."""
         description, how = self.windows.describe(), "independent" if self.links is None else "linked by volatility"
         return replace(description, summary=f"paths of {self.days} days, {how} {description.summary}")
