@@ -50,12 +50,7 @@ def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
         Measure("position divergence", by_position, 0.0, "Mean KL of the frequencies at each position."),
         Measure("mutual information r", mutual_information_r(stored, new), 1.0, information_note),
         Measure("pair correlation r", connected_r(stored, new), 1.0, pairs_note),
-        Measure(
-            "profile pass",
-            float((evalues < MAX_EVALUE).mean()),
-            1.0,
-            "Share at E < 0.01 of a profile HMM of the stored ones.",
-        ),
+        Measure("profile pass", members, 1.0, "Share at E < 0.01 of a profile HMM of the stored ones."),
     )
     old_shares, new_shares, parts = residue_shares(stored), residue_shares(new), []
     for i, (place, p, q) in enumerate(zip(codec.places, old_shares, new_shares, strict=True)):
