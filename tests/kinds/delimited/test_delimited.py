@@ -104,7 +104,7 @@ def test_files_that_cannot_be_read_are_errors(tmp_path, read):
 @pytest.mark.parametrize("array", [np.array([["a", "b"], ["c", "d"]]), np.ones((3, 2), dtype=complex)])
 def test_a_matrix_must_hold_numbers(tmp_path, array):
     np.save(tmp_path / "a.npy", array)
-    with pytest.raises(InputError, match=r"a\.npy: a matrix must hold numbers; got .*Put texts into"):
+    with pytest.raises(InputError, match=r"a\.npy: a matrix must hold numbers; got .*Put strings into"):
         read_table(tmp_path / "a.npy")
 
 

@@ -679,7 +679,7 @@ def test_densities_do_not_depend_on_the_other_sequences():
     assert synth.log_density([one_letter]) == pytest.approx(together[2:3])
     assert synth.log_density([all_gaps]) == pytest.approx(together[3:])
     assert synth.log_density({"first": texts[0], "second": texts[1]}) == pytest.approx(together[:2])
-    with pytest.raises(InputError, match=r"items must be sequences, .*; got one text\. Pass a list"):
+    with pytest.raises(InputError, match=r"items must be sequences, .*; got one string\. Pass a list"):
         synth.log_density(texts[0])
     with pytest.raises(InputError, match=r"items must be sequences, .*; got none"):
         synth.log_density([])

@@ -469,9 +469,9 @@ def test_a_file_must_agree_with_the_option(tmp_path, format):
             writer.close()
     np.testing.assert_allclose(KIND.read_new(returns, tmp_path / f"returns.{format}"), risen, rtol=1e-9)
     np.testing.assert_allclose(KIND.read_new(prices, tmp_path / f"prices.{format}"), risen, rtol=1e-9)
-    with pytest.raises(InputError, match=r"seems to hold prices, and is read as log-returns\..*output=.prices"):
+    with pytest.raises(InputError, match=r"seems to hold prices, and is read as returns\..*output=.prices"):
         KIND.read_new(returns, tmp_path / f"prices.{format}")
-    with pytest.raises(InputError, match=r"seems to hold log-returns, and is read as prices\..*output=.returns"):
+    with pytest.raises(InputError, match=r"seems to hold returns, and is read as prices\..*output=.returns"):
         KIND.read_new(prices, tmp_path / f"returns.{format}")
 
 

@@ -1,4 +1,4 @@
-"""Cells of delimited text as they are meant: decimal sign, thousands separators, missing cells, long whole numbers."""
+"""Cells of delimited text as they are meant: decimal sign, thousands separators, missing cells, long integers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DAY = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 MIN_DAYS = 3
 """How many different days show that integers are dates."""
 MAX_CODES, MIN_DIGITS = 10, 4
-"""How many distinct whole numbers may be codes, and digits from which on they may be where all have as many."""
+"""How many distinct integers may be codes, and digits from which on they may be where all have as many."""
 NO_NUMBER = re.compile(r"[^\W\d_eE]|[:/]|\d-\d")
 """What neither numbers nor exponents have; words that stand for numbers and booleans have letters too."""
 NUMBER_WORDS = {"inf", "infinity", "nan", "true", "false"}
@@ -240,7 +240,7 @@ def _find_missing_signs(cells: list[str], in_form: bool) -> list[str]:
 def _find_missing_words(name: str, cells: Sequence[str], decimal: str, type: str | None) -> list[str]:
     """One or two words such as n.d. that mark missing cells, because nine in ten of the cells are numbers.
 
-    Whole numbers may be codes, among which a word is another one, unless a user set a `type` of amounts: codes are few,
+    Integers may be codes, among which a word is another one, unless a user set a `type` of amounts: codes are few,
     or have four digits or more, as many as one another.
     """
     is_amount = type in AMOUNTS
@@ -281,7 +281,7 @@ def _are_integers(cells: list[str], missing: Collection[str]) -> bool:
 
 
 def _parse_integers(texts: pd.Series) -> pd.Series:
-    """Texts of whole numbers as the numbers themselves, or as they are where these have more than 64 bits."""
+    """Strings of integers as 64-bit integers, or as they are where these do not fit into 64 bits."""
     missing = texts.isna().to_numpy()
     numbers = [pd.NA if is_missing else int(text) for text, is_missing in zip(texts, missing, strict=True)]
     for dtype in ("Int64", "UInt64"):
@@ -322,7 +322,7 @@ def read_strings(
 def _rewrite_decimal_commas(
     frame: pd.DataFrame, path: Path, place: Callable[[int], str]
 ) -> tuple[pd.DataFrame, str, tuple[str, ...]]:
-    """The texts of a file not delimited by commas, with decimal points and without separators; decimal sign, notes.
+    """The strings of a file not delimited by commas, with decimal points and without separators; decimal sign, notes.
 
     `1,226` alone may be either. `0,5` or `1226,50` elsewhere in the file shows a decimal comma; `1,226.50`,
     `1,226,000` or `12.5` shows thousands separators. Where neither or both appear, it is an InputError.

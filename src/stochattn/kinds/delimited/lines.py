@@ -22,7 +22,7 @@ MAX_WHOLE = 0.2
 """Share of numbers with one decimal that end in .0 by chance, twice: such cells may be written without it."""
 DATE = r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?"
 KINDS = {"whole", "decimal", "number"}
-"""Kinds of lines of numbers; the last has both whole numbers and decimals."""
+"""Kinds of lines of numbers; the last has both integers and decimals."""
 BOOLEANS = {"true", "false", "yes", "no"}
 _COMMENTS = re.compile(r"(?:#[^\r\n]*[\r\n]*)*")
 
@@ -115,7 +115,7 @@ def split_rows(
 
 
 def _split_remarks(rows: list[tuple[list[str], int]]) -> tuple[list[tuple[list[str], int]], list[str]]:
-    """Rows with their lines up to an empty one, below which only texts stand alone in their lines; these texts."""
+    """Rows with their lines up to an empty one, below which only strings stand alone in their lines; these strings."""
     filled = ([cell for cell in row if cell.strip()] for row, _ in reversed(rows))
     below = list(takewhile(lambda cells: len(cells) < 2, filled))[::-1]
     if [] not in below or len(below) == len(rows):
@@ -130,7 +130,7 @@ def _split_remarks(rows: list[tuple[list[str], int]]) -> tuple[list[tuple[list[s
 def note_on_shape(path: Path, columns: Mapping[str, Sequence[str]], lines: Sequence[int]) -> tuple[str, ...]:
     """A note on a table that looks transposed: after a name, each line holds one kind of cells, and lines differ in it.
 
-    The kinds are whole numbers and decimals, or numbers of other ranges. InputError where they are numbers and texts,
+    The kinds are integers and decimals, or numbers of other ranges. InputError where they are numbers and strings,
     of which no column is made.
     """
     first, *others = columns.values()
@@ -146,12 +146,12 @@ def note_on_shape(path: Path, columns: Mapping[str, Sequence[str]], lines: Seque
     if not numbers:
         return ()
     if "text" in example:
-        which = f"line {numbers[0]} holds numbers and line {example['text']} texts, so that every column mixes both"
+        which = f"line {numbers[0]} holds numbers and line {example['text']} strings, so that every column mixes both"
         raise InputError(f"{path}: looks transposed: {which}. Pass transpose=True to read each column as an example.")
     if len(first) >= len(others) or set(example) - KINDS:
         return ()  # a table of many rows would be one of many columns
     if set(example) == {"whole", "decimal"}:
-        which = f"line {example['whole']} holds whole numbers and line {example['decimal']} decimals"
+        which = f"line {example['whole']} holds integers and line {example['decimal']} decimals"
     elif len(apart := _find_separate_rows(rows)) > 2 and len(_find_separate_rows(list(zip(*rows, strict=True)))) == 1:
         which = f"all numbers of line {lines[apart[0]]} are below those of line {lines[apart[-1]]}"
     else:
@@ -171,7 +171,7 @@ def _find_separate_rows(rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _classify_line(cells: Sequence[str]) -> str:
-    """The kind of all cells that are not missing, or mixed; decimals may have few whole numbers among them."""
+    """The kind of all cells that are not missing, or mixed; decimals may have few integers among them."""
     kinds = [kind for cell in cells if (kind := classify_cell(cell)) != "missing"]
     if set(kinds) != {"number"}:
         return "missing" if not kinds else kinds[0] if len(set(kinds)) == 1 else "mixed"
@@ -196,7 +196,7 @@ def classify_cell(cell: str) -> str:
 def holds_names(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first line holds names, as it does unless each of its cells fits the column below it.
 
-    A text fits where it occurs below, or where no text does twice. A whole number may be a name (2021), so that it
+    A string fits where it occurs below, or where no string does twice. An integer may be a name (2021), so that it
     counts as data only among numbers like it, and not in a run such as 1, 2, 3 that the next line does not repeat.
     """
     if all(classify_cell(name) == "number" for name in first):
@@ -221,7 +221,7 @@ def holds_names(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_run(cells: Sequence[str]) -> bool:
-    """Whether cells are three or more whole numbers, each the next after the one before."""
+    """Whether cells are three or more integers, each the next after the one before."""
     if len(cells) < 3 or not all(re.fullmatch(r"\d{1,15}", cell) for cell in cells):
         return False
     return all(int(after) == int(before) + 1 for before, after in pairwise(cells))

@@ -126,7 +126,7 @@ def _time_notation(cells: Sequence[str]) -> TimeNotation | None:
 
 
 def _grid(numbers: Sequence[float]) -> tuple[int, int]:
-    """The start, from 0 on, and the longest step of an even grid that holds whole numbers (n,)."""
+    """The start, from 0 on, and the longest step of an even grid that holds integers (n,)."""
     first, *others = map(int, numbers)
     step = math.gcd(*(number - first for number in others)) or 1
     return first % step, step

@@ -90,7 +90,7 @@ class Notation:
     unit: ClassVar[str] = ""
 
     def number(self, text: str) -> float:
-        """The number that a text means, in this notation or without the signs and separators of it; NaN for none.
+        """The number that a string means, in this notation or without the signs and separators of it; NaN for none.
 
         >>> dollars = Notation(form=NumberForm("$", thousands=","))
         >>> [dollars.number(text) for text in ("$1,200.50", "1200.5", "€5")]
@@ -153,7 +153,7 @@ def plain_number(cell: str, decimal: str = ".", units: bool = False) -> str | No
 
 
 def form_of(cells: Sequence[str], decimal: str) -> NumberForm | None:
-    """The form that all cells but the missing ones share, or None: plain numbers have none, and texts neither."""
+    """The form that all cells but the missing ones share, or None: plain numbers and other strings have none."""
     pattern, matches = _pattern(decimal), []
     for cell in cells:
         if cell not in EMPTY:

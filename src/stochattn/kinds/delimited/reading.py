@@ -152,7 +152,7 @@ def read_table(
 
 
 def read_texts(path: Path, sheet: str | None = None, pad_first: bool = False) -> TableFile:
-    """The table in a file, cells of delimited text as texts, with decimal points and without signs or separators.
+    """The table in a file, cells of delimited text as strings, with decimal points and without signs or separators.
 
     A line that ends early has missing cells at its end, as the first one may if it holds data (`pad_first`). Columns of
     Parquet files keep their dtype.
@@ -250,7 +250,7 @@ def matrix_frame(array: Array, where: str = "") -> pd.DataFrame:
         rule = f"{where}a table must be a matrix, one row per example; got shape {array.shape}."
         raise InputError(f"{rule} {remedy}".rstrip())
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{where}a matrix must hold numbers; got {array.dtype}. Put texts into a data frame or a CSV.")
+        raise InputError(f"{where}a matrix must hold numbers; got {array.dtype}. Put strings into a data frame or CSV.")
     native = array.astype(array.dtype.newbyteorder("="), copy=False)  # pandas reads no big-endian numbers
     return pd.DataFrame(native, columns=[f"x{j + 1}" for j in range(array.shape[1])])
 

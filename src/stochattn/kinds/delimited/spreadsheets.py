@@ -114,7 +114,7 @@ def _empty_titles(rows: list[list[Cell]]) -> tuple[list[list[Cell]], list[str]]:
 
 
 def _write_cells(cells: Sequence[Cell]) -> list[str]:
-    """The cells of a column as texts: dates alone where no date has a time."""
+    """The cells of a column as strings: dates alone where no date has a time."""
     has_times = any(isinstance(cell, datetime) and cell.time() != MIDNIGHT for cell in cells)
     return [_write_cell(cell, has_times) for cell in cells]
 

@@ -122,12 +122,12 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
     def prepare_for_density(
         self, codec: ProteinCodec, items: Array | Sequence[str]
     ) -> tuple[Array | Sequence[str], Array | None]:
-        """Sequences as texts by name or in a list, or as codes."""
+        """Sequences as strings by name or in a list, or as codes."""
         if isinstance(items, Mapping):
             items = list(items.values())
         if isinstance(items, str) or not len(items):
-            rule = "items must be sequences, as texts by name or in a list; got"
-            raise InputError(f"{rule} {'one text' if isinstance(items, str) else 'none'}. Pass a list of texts.")
+            rule = "items must be sequences, as strings by name or in a list; got"
+            raise InputError(f"{rule} {'one string' if isinstance(items, str) else 'none'}. Pass a list of strings.")
         return items, None
 
     def writer(self, codec: ProteinCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:

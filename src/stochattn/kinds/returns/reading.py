@@ -47,8 +47,7 @@ def read_history(path: Path, options: ReturnsOptions) -> History:
 def convert_frame(frame: object, options: ReturnsOptions) -> History:
     """The log-returns of a matrix, or of a data frame whose dates are its index or a column, or unknown."""
     if isinstance(frame, np.ndarray) and frame.ndim == 2:
-        names = [f"ticker {i + 1}" for i in range(frame.shape[1])]
-        return convert_frame(pd.DataFrame(frame, columns=names), options)
+        frame = pd.DataFrame(frame, columns=[f"ticker {i + 1}" for i in range(frame.shape[1])])
     if not isinstance(frame, pd.DataFrame) and not is_other_frame(frame):
         got = f"an array of shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
         raise InputError(f"returns must be a file, a data frame or a matrix with one row per day; got {got}.")
@@ -78,6 +77,8 @@ def _make_history(
         notes.append(f"numbers with a percent sign were divided by 100 ({listed(percent, 5)}).")
     table = _select_close(_pivot(table, source, notes), notes)
     table, dates = _sort_days(table, source, notes)
+    if len(table) < 2:
+        raise InputError(f"{source} has {len(table)} day, and a return needs two.")
     frame = _parse_numbers(table, source, notes)
     if options.fill == "previous":
         frame = _fill_missing(frame, options.values, notes)
@@ -176,8 +177,6 @@ def _drop_row_numbers(table: pd.DataFrame, source: str) -> pd.DataFrame:
         names = list(table.columns)
         fault = f"has no numbers in its columns, {listed(names, 5)}" if names else "is empty"
         raise InputError(f"{source} {fault}. Returns need a column of prices or returns for each ticker.")
-    if len(numbers) < 2:
-        raise InputError(f"{source} has {len(numbers)} day, and a return needs two.")
     strings = [str(name) for name in table.columns if numbers[name].isna().all()]
     if strings:
         rule = f"{source} has no column of dates, and {strings[0]!r} holds no numbers"
@@ -190,8 +189,6 @@ def _drop_row_numbers(table: pd.DataFrame, source: str) -> pd.DataFrame:
 def _parse_dates(column: pd.Series, source: str, notes: list[str]) -> Array:
     for place in column.index[column.isna()]:
         raise InputError(f"{source}, {place}: the date is missing in column {column.name!r}.")
-    if len(column) < 2:
-        raise InputError(f"{source} has {len(column)} day, and a return needs two.")
     if column.dtype.kind == "M":
         chosen = pd.to_datetime(column, utc=True)
     else:

@@ -157,14 +157,13 @@ def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
         return values
     # `output` decides how values are read; an error if only the alternative gives values of the size of the history.
     prices = np.concatenate([np.broadcast_to(codec.last_prices, values[:, :1].shape), values], axis=1)
-    read = {"log-returns": values, "prices": np.diff(np.log(prices), axis=1)}
-    chosen, alternative = ("log-returns", "prices") if codec.output == "returns" else ("prices", "log-returns")
-    likely = [np.median(np.abs(read[what])) <= np.abs(codec.history).max() for what in (chosen, alternative)]
-    if likely == [False, True]:
-        option = alternative.removeprefix("log-")
-        rule = f"{path} seems to hold {alternative}, and is read as {chosen}"
-        raise InputError(f"{rule}. Read it with output={option!r}.")
-    return read[chosen]
+    readings = {"returns": values, "prices": np.diff(np.log(prices), axis=1)}
+    (alternative,) = readings.keys() - {codec.output}
+    is_likely = {name: np.median(np.abs(read)) <= np.abs(codec.history).max() for name, read in readings.items()}
+    if is_likely[alternative] and not is_likely[codec.output]:
+        rule = f"{path} seems to hold {alternative}, and is read as {codec.output}"
+        raise InputError(f"{rule}. Read it with output={alternative!r}.")
+    return readings[codec.output]
 
 
 def _read_array(path: Path, N: int) -> Array | None:

@@ -128,7 +128,6 @@ class WindowEmbedding(LinearEmbedding):
         return cls(coordinates, (blocks.window, history.shape[1]), history, calibrated, signs, notes=notes)
 
     def at(self, beta: float) -> Self:
-        """The embedding for draws at this beta."""
         return replace(self, beta=beta)
 
     @cached_property
@@ -250,7 +249,6 @@ class WindowGenerator(HopfieldGenerator):
 
     @property
     def decoder(self) -> WindowEmbedding:
-        """The embedding at this beta, whose windows meet the condition."""
         return cast(WindowEmbedding, super().decoder)
 
     @property
@@ -259,7 +257,6 @@ class WindowGenerator(HopfieldGenerator):
         return super().has_known_novelty and self.embedding.signs is None
 
     def predicted_novelty(self) -> float:
-        """The mean novelty of exact draws, 1 − max cos with rows of positive weight."""
         if self.embedding.signs is None:
             return super().predicted_novelty()
         rng = generator(0, Purpose.RULE)
