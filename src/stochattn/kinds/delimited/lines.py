@@ -33,19 +33,20 @@ def remove_comments(text: str) -> tuple[str, int]:
     Three kinds of lines that begin so are no comments: a header such as #id,age, a row whose first cell is missing
     (#N/A), and every one where most rows begin so, as colours do (#ff0000).
     """
-    starts = [match.start() for match in re.finditer(r"^#", text, flags=re.MULTILINE)] if "#" in text else []
-    if not starts:
+    matches = list(re.finditer(r"^#[^\r\n]*", text, flags=re.MULTILINE)) if "#" in text else []
+    if not matches:
         return text, 0
     n_leading = len(re.findall(r"^#", _COMMENTS.match(text)[0], flags=re.MULTILINE))  # type: ignore[index]
     n_lines = len(re.findall(r"^[^\r\n]", text, flags=re.MULTILINE))
-    if len(starts) == n_lines or 2 * (len(starts) - n_leading) > n_lines - n_leading:
+    if len(matches) == n_lines or 2 * (len(matches) - n_leading) > n_lines - n_leading:
         return text, 0
     header, parts, end, n_comments = _find_header(text), [], 0, 0
-    for start in starts:
+    for match in matches:
+        start = match.start()
         quoted = text.count('"', end, start) % 2  # begun after the last comment and not ended: a part of a cell
-        if not quoted and start != header and not re.match(r"#N/?A\b", text[start : start + 8]):
+        if not quoted and start != header and not re.match(r"#N/?A\b", match[0]):
             parts.append(text[end:start])
-            end, n_comments = re.compile(r"[^\r\n]*").match(text, start).end(), n_comments + 1  # type: ignore[union-attr]
+            end, n_comments = match.end(), n_comments + 1
     return "".join([*parts, text[end:]]), n_comments
 
 

@@ -22,10 +22,7 @@ def read_sheet(path: Path, sheet: str | int | None = None) -> tuple[bytes, tuple
 
     sheet: its name or its number from 1; None for the first that holds a table
     """
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}). Choose another file.") from None
+    status = path.stat()
     return _read_sheet(path, None if sheet is None else str(sheet), status.st_mtime_ns, status.st_size)
 
 

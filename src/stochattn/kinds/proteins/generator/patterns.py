@@ -75,8 +75,7 @@ def find_ties(sequences: WeightedSequences, q: int) -> tuple[Tie, ...]:
     Invariant columns are left out: a sequence without their residue has a gap there.
     """
     codes, free = sequences.codes, find_invariant_columns(sequences) < 0
-    counts = np.stack([np.bincount(column, minlength=q)[:q] for column in codes.T])
-    commonest = counts.argmax(1)
+    commonest = np.array([np.bincount(column, minlength=q)[:q].argmax() for column in codes.T])
     groups: dict[bytes, list[int]] = {}
     for i, residue in enumerate(commonest):
         present = codes[:, i] == residue
