@@ -17,20 +17,16 @@ from ..._backend.checks import first_line
 from .. import lazy_pandas as pd
 from ..native import frame_of, in_order
 from ..options import InputError
+from . import numbers
 from .notations import notation_of
 from .numbers import (
-    CURRENCY,
     EMPTY,
     MISSING,
     NUMBER,
     SIGNS,
-    SPACE,
     TELEPHONE,
     Notation,
     NumberForm,
-    count_padding,
-    example_of,
-    find_column_form,
     form_of,
     plain_number,
     plain_numbers,
@@ -39,13 +35,12 @@ from .numbers import (
 WHOLE = re.compile(r"[-+]?\d+")
 ZERO_FIRST = re.compile(r"[-+]?0\d")
 VERSIONS = ("version", "versions", "release")
-THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
-"""1,226 and 1,226.50: may have thousands separators."""
+THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"  # 1,226 and 1,226.50, which may have separators
 CERTAIN_THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:(?:,\d{3}){2,}|,\d{3}\.\d*)"
 DECIMAL_COMMA = r"[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][+-]?\d+)?"
 """0,5 and 1226,50 and 1.226,50; also 1,226, which THOUSANDS allows too."""
 DECIMAL_POINT = r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?"
-BEFORE, AFTER = rf"[-+]?(?:{CURRENCY}{SPACE})?", rf"(?:{SPACE}(?:{CURRENCY}|%|‰))?"
+BEFORE, AFTER = rf"[-+]?(?:{numbers.CURRENCY}{numbers.SPACE})?", rf"(?:{numbers.SPACE}(?:{numbers.CURRENCY}|%|‰))?"
 DOTTED = r"[1-9]\d{0,2}(?:\.\d{3})+"  # 1.226, which may have separators beside a decimal comma
 WITH_COMMA = rf"{BEFORE}(?:\d+|{DOTTED}),\d+{AFTER}"
 WITH_POINT = rf"{BEFORE}(?!{DOTTED}{AFTER}$)(?:\d+\.\d+|{CERTAIN_THOUSANDS}){AFTER}"
@@ -55,8 +50,7 @@ MAX_WORDS, MAX_SHARE, MAX_LETTERS = 2, 0.1, 20
 """Words that mark missing numbers, their share of the cells, and their letters."""
 DAY = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 """20100217, of this century and the one before; of all integers with eight digits, 1 in 1,200 is such a date."""
-MIN_DAYS = 3
-"""How many different days show that integers are dates."""
+MIN_DAYS = 3  # different days that show that integers are dates
 MAX_CODES, MIN_DIGITS = 10, 4
 """How many distinct integers may be codes, and digits from which on they may be where all have as many."""
 NO_NUMBER = re.compile(r"[^\W\d_eE]|[:/]|\d-\d")
@@ -95,8 +89,8 @@ class Style:
         codes = {name: count.most_common(1)[0][0] for name, count in counts.items()}
         missing = sum(counts.values(), Counter()).most_common(1)[0][0] if codes else ""
         kinds = dict(zip(raw, (dtype.kind for dtype in frame.dtypes.tolist()), strict=True))
-        numbers = {name: cells for name, cells in present.items() if kinds[name] == "f"}
-        decimals = {name: n for name, cells in numbers.items() if (n := count_padding(cells, self.decimal))}
+        floats = {name: cells for name, cells in present.items() if kinds[name] == "f"}
+        decimals = {name: n for name, cells in floats.items() if (n := numbers.count_padding(cells, self.decimal))}
         truths = {name: _boolean_words(cells) for name, cells in present.items() if kinds[name] == "b"}
         codes = {name: code for name, code in codes.items() if code != missing}
         return replace(self, missing=missing, truths=truths, decimals=decimals, codes=codes, forms=forms)
@@ -126,18 +120,18 @@ def infer_types(
         if name in words and words[name] in cells and words[name] not in EMPTY:
             marks = [words[name]]
         present = [cell for cell in cells if cell not in marks]
-        form = find_column_form(present, style.decimal)
+        form = numbers.find_column_form(present, style.decimal)
         marks += _find_missing_signs(present, form is not None)
         others[name], missing = cells, MISSING.union(marks)
         if marks:
             signs[name] = marks
         if form is not None:
             decimal, forms[name] = form.decimal or style.decimal, form
-            numbers = [plain_number(cell, decimal, units=True) or cell for cell in cells]
-            strings = _string_series(numbers, missing)
+            rewritten = [plain_number(cell, decimal, units=True) or cell for cell in cells]
+            strings = _string_series(rewritten, missing)
             are_integers = strings.str.fullmatch(r"-?\d+", na=True).all()
             series[name] = _parse_integers(strings) if are_integers else pd.to_numeric(strings).astype("float64")
-            others[name] = [number.replace(".", style.decimal) for number in numbers]
+            others[name] = [number.replace(".", style.decimal) for number in rewritten]
         elif _are_names(name, cells) or _are_days(present, types.get(name)):  # 00123 is a name
             series[name] = _string_series(cells, missing)
         elif _are_integers(cells, missing):
@@ -212,7 +206,7 @@ def _note_signs(signs: Mapping[str, list[str]]) -> list[str]:
 
 def _note_forms(forms: Mapping[str, NumberForm], raw: Columns, end: str) -> list[str]:
     """Notes on the columns whose numbers have more than digits, with an example of each."""
-    shown = {name: example_of(cell for cell in raw[name] if cell not in EMPTY) for name in forms}
+    shown = {name: numbers.example_of(cell for cell in raw[name] if cell not in EMPTY) for name in forms}
     notes = [f"column {name!r}: cells such as {cell} are read as numbers{end}" for name, cell in shown.items()]
     return notes[:MAX_NOTES]
 
@@ -250,11 +244,11 @@ def _find_missing_words(name: str, cells: Sequence[str], decimal: str, type: str
         return []
     if sum(words.values()) > MAX_SHARE * counts.total():
         return []
-    numbers = [cell for cell in counts if cell not in words]
-    plain = all(re.fullmatch(NUMBER, cell) for cell in numbers)
-    if not (plain or form_of(numbers, decimal) is not None or notation_of(numbers) is not None):
+    others = [cell for cell in counts if cell not in words]
+    are_plain = all(re.fullmatch(NUMBER, cell) for cell in others)
+    if not (are_plain or form_of(others, decimal) is not None or notation_of(others) is not None):
         return []
-    if not is_amount and (_are_names(name, numbers) or _are_codes(numbers)):
+    if not is_amount and (_are_names(name, others) or _are_codes(others)):
         return []
     return sorted(words)
 
@@ -283,10 +277,10 @@ def _are_integers(cells: list[str], missing: Collection[str]) -> bool:
 def _parse_integers(texts: pd.Series) -> pd.Series:
     """Strings of integers as 64-bit integers, or as they are where these do not fit into 64 bits."""
     missing = texts.isna().to_numpy()
-    numbers = [pd.NA if is_missing else int(text) for text, is_missing in zip(texts, missing, strict=True)]
+    values = [pd.NA if is_missing else int(text) for text, is_missing in zip(texts, missing, strict=True)]
     for dtype in ("Int64", "UInt64"):
         with suppress(OverflowError, TypeError, ValueError):
-            integers = pd.Series(pd.array(numbers, dtype=dtype))
+            integers = pd.Series(pd.array(values, dtype=dtype))
             return integers if missing.any() else integers.astype(dtype.lower())
     return texts
 
@@ -342,10 +336,10 @@ def _rewrite_decimal_commas(
         comma, point = (f"{cells.iloc[0]!r} ({at(cells)}) with a" for cells in (decimal, points))
         raise InputError(f"{path} writes {comma} decimal comma and {point} point: write all numbers in one way.")
     if len(decimal):
-        numbers, signs, sign = DECIMAL_COMMA, str.maketrans({".": "", ",": "."}), ","
+        pattern, signs, sign = DECIMAL_COMMA, str.maketrans({".": "", ",": "."}), ","
         note = f"numbers such as {decimal.iloc[0]} were read with a decimal comma."
     elif len(thousands) and len(points):
-        numbers, signs, sign = THOUSANDS, str.maketrans({",": ""}), "."
+        pattern, signs, sign = THOUSANDS, str.maketrans({",": ""}), "."
         note = f"commas in numbers such as {thousands.iloc[0]} were read as thousands separators."
     elif len(thousands):
         text = thousands.iloc[0]
@@ -356,7 +350,7 @@ def _rewrite_decimal_commas(
     else:
         return frame, ".", ()
     rewritten = frame.apply(
-        lambda cells: cells.mask(cells.str.strip().str.fullmatch(numbers, na=False), cells.str.translate(signs))
+        lambda cells: cells.mask(cells.str.strip().str.fullmatch(pattern, na=False), cells.str.translate(signs))
     )
     return rewritten, sign, (note,)
 

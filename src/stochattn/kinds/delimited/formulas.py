@@ -15,8 +15,7 @@ NO_FORMULA = re.compile(rf"[-+]+|{NUMBER}\s*%?")
 BEGINNINGS = frozenset("=+-@＝＋－＠\t\r\n")  # also in full width, which spreadsheets of East Asia read alike
 LINE_END = "\r\n"
 """With this line end, `csv` quotes cells that hold either character; with another one, not before Python 3.13."""
-APOSTROPHE = "'"
-"""In front of a cell, it tells a spreadsheet that the rest is a text."""
+APOSTROPHE = "'"  # in front of a cell, it tells a spreadsheet that the rest is a text
 
 
 class RowLines:
@@ -26,7 +25,6 @@ class RowLines:
         self.destination, self.newline = destination, newline
 
     def write(self, row: str) -> int:
-        """Write the text of a row."""
         return self.destination.write(row.removesuffix(LINE_END) + self.newline)
 
 

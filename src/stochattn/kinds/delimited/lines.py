@@ -14,15 +14,12 @@ from ..options import InputError, with_count
 from .numbers import MISSING, plain_number
 
 DELIMITERS = (",", ";", "\t", "|")
-MAX_SAMPLE = 200_000
-"""Characters that decide the delimiter."""
-MAX_ROWS = 200
-"""Rows that decide whether the first line holds names."""
+MAX_SAMPLE = 200_000  # characters that decide the delimiter
+MAX_ROWS = 200  # that decide whether the first line holds names
 MAX_WHOLE = 0.2
 """Share of numbers with one decimal that end in .0 by chance, twice: such cells may be written without it."""
 DATE = r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?"
-KINDS = {"whole", "decimal", "number"}
-"""Kinds of lines of numbers; the last has both integers and decimals."""
+KINDS = {"whole", "decimal", "number"}  # of lines of numbers; the last has both integers and decimals
 BOOLEANS = {"true", "false", "yes", "no"}
 _COMMENTS = re.compile(r"(?:#[^\r\n]*[\r\n]*)*")
 

@@ -42,8 +42,7 @@ SECONDS = {
 """Seconds in the units of durations such as 3h 20m."""
 LIMITS = ("<", ">", "≤", "≥")
 LIMIT = re.compile(r"(?P<sign>[<>]=?|[≤≥]) ?(?P<limit>.*)")
-MIN_MEASURED = 2
-"""Distinct numbers beside <0.1, below which such cells are classes: <18, >65."""
+MIN_MEASURED = 2  # distinct numbers beside <0.1, below which such cells are classes: <18, >65
 DAY = 24 * 60
 
 

@@ -23,20 +23,16 @@ MISSING = {
     *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
 """Texts that pandas reads as missing cells."""
-SIGNS = {"-", "--", "?", ".", "*"}
-"""Texts that are missing cells in a column of numbers, and may be names in any other."""
+SIGNS = {"-", "--", "?", ".", "*"}  # missing cells in a column of numbers, which may be names in any other
 EMPTY = MISSING | SIGNS
 NUMBER = r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?"
 SPACE = "[ \u00a0\u202f]?"
 CURRENCY = r"(?:[A-Z]{1,2}\$|[$€£¥¢₹₩₽₺₫₴₦₱₪฿]|USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|SEK|NOK|DKK|PLN|CZK|INR|BRL)"
 UNIT = r"[^\W\d_][\w./·*^°²³%µμ-]*|°[CFK]?"
 """kg, mg/dL, m², °C: the same in all cells of a column, but for days beside 1 day."""
-SEPARATORS = {".": ",'’ \u00a0\u202f", ",": ".'’ \u00a0\u202f"}
-"""What may separate thousands, by decimal sign."""
-MINUS = "−-"
-"""The sign of typesetting, U+2212, and that of keyboards."""
-TELEPHONE = re.compile(r"\+\d{8,}")
-"""+491701234567, which is a name; written with spaces, it has a plus and separators."""
+SEPARATORS = {".": ",'’ \u00a0\u202f", ",": ".'’ \u00a0\u202f"}  # what may separate thousands, by decimal sign
+MINUS = "−-"  # the sign of typesetting, U+2212, and that of keyboards
+TELEPHONE = re.compile(r"\+\d{8,}")  # +491701234567, a name; one with spaces has a plus and separators
 
 
 class NumberForm(NamedTuple):
@@ -233,10 +229,8 @@ def example_of(cells: Iterable[str]) -> str:
     return next((cell for cell in (first, *others) if re.fullmatch(r"-?\d+(\.\d+)?", cell) is None), first)
 
 
-PLAIN = re.compile(r"(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+\n)++")
-"""Numbers, one per line."""
-MAX_LENGTH = 15
-"""Characters of a number, up to which a float distinguishes all of them."""
+PLAIN = re.compile(r"(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+\n)++")  # numbers, one per line
+MAX_LENGTH = 15  # characters of a number, up to which a float distinguishes all of them
 MIN_PADDED = 0.95  # share of a column's numbers that must have as many decimals for new ones to be padded to them
 
 

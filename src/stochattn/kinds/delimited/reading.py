@@ -28,17 +28,14 @@ from .lines import find_delimiter, holds_names, note_on_shape, remove_comments, 
 from .numbers import NUMBER
 from .spreadsheets import read_sheet
 
-COLUMNS = "columns"
-"""The attribute of a Zarr array that holds the names of the columns of a table."""
+COLUMNS = "columns"  # the attribute of a Zarr array that holds the names of the columns of a table
 MARKS = {
     **dict.fromkeys((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff"), "utf-32"),
     **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "utf-16"),
 }
 """Encodings by the marks that files begin with; the longer marks first, as one of them begins with a shorter one."""
-MAX_LINES = 200
-"""Lines of a file by which it is recognized."""
-MAX_FIRST_ROWS = 20
-"""Rows that may show that a first column does not hold dates, as reading strings as dates takes long."""
+MAX_LINES = 200  # of a file by which it is recognized
+MAX_FIRST_ROWS = 20  # that may show that a first column does not hold dates, as reading strings as dates takes long
 MAX_OTHERS = 0.05  # share of the cells of a column of numbers that may be something else
 
 
@@ -223,8 +220,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     except ImportError:
         raise InputError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow, or save as CSV.") from None
     except Exception as error:  # errors of pyarrow share no base class
-        message = f"{path}: cannot be read as Parquet ({first_line(error)}). Save it again, or as CSV."
-        raise InputError(message) from None
+        raise InputError(f"{path}: cannot be read as Parquet ({first_line(error)}). Save it again or as CSV.") from None
 
 
 def _read_matrix(path: Path) -> pd.DataFrame:

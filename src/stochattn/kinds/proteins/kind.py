@@ -66,7 +66,7 @@ def _summarize(extra: Mapping[str, Array]) -> dict[str, float]:
 
 
 class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
-    """Aligned sequences of a protein family."""
+    """Reads alignments, fits their generators, and compares, shows and writes sequences."""
 
     alternatives = ("hopfield", "gaussian")
     formats = Format("fasta", (".fasta", ".fa", ".faa", ".afa")), Format("stockholm", (".sto", ".stk", ".stockholm"))

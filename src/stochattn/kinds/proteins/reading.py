@@ -74,8 +74,7 @@ def _detect_alphabet(source: str, rows: Array, letters: Counter[str], wanted: st
     nucleotides = sum(letters[letter] for letter in "ACGTUN")
     if letters.total() < MIN_LETTERS or nucleotides < MIN_SHARE * letters.total():
         # A sequence of nucleotides among proteins is a mistake.
-        is_letter = np.char.isalpha(rows)
-        n_letters, n_nucleotides = is_letter.sum(1), np.isin(rows, list("ACGTUN")).sum(1)
+        n_letters, n_nucleotides = np.char.isalpha(rows).sum(1), np.isin(rows, list("ACGTUN")).sum(1)
         outliers = np.flatnonzero((n_letters >= MIN_ROW) & (n_nucleotides >= MIN_SHARE * n_letters))
         if len(outliers):
             where = f"sequence {outliers[0] + 1} of {source} looks like DNA or RNA, and others like proteins"

@@ -158,8 +158,7 @@ class ReturnsDescription(KindDescription):
         first = read_first_rows(path)
         numbers = numbers_beside_dates(first)
         texts = pd.DataFrame(first.cells, dtype="str") if first.cells else first.frame.reset_index().astype("str")
-        has_numbers = len(numbers) > 1 and all(numbers)
-        return (has_numbers and could_be_history(texts.iloc[:, 1:])) or is_long(texts)
+        return (len(numbers) > 1 and all(numbers) and could_be_history(texts.iloc[:, 1:])) or is_long(texts)
 
     def accepts(self, data: object) -> bool:
         """A data frame in long format, or one of numbers beside dates, which in pandas are the index."""

@@ -41,7 +41,7 @@ def _days(codec: ReturnsCodec, items: Array) -> Array:
 
 
 class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
-    """Histories of prices or returns. The generator "hopfield" is another name of "windows", which samples p_beta."""
+    """Reads histories, fits their generators, and compares, shows and writes scenarios."""
 
     alternatives = ("gaussian",)
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")), Format("npy", (".npy",)), ZARR)

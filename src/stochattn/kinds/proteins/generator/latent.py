@@ -146,8 +146,7 @@ class CalibratedLatent:
         K, L = self.sequences.codes.shape
         entries = self.prior.n_letters * L
         enough = min(max(MAX_ENTRIES // entries, MIN_DRAWS), MAX_DRAWS)
-        n = max(enough, min(DRAWS_PER_SEQUENCE * K, MAX_TABLE // entries))
-        half = n // 2
+        half = max(enough, min(DRAWS_PER_SEQUENCE * K, MAX_TABLE // entries)) // 2
         return np.tile(pick(np.cumsum(self.sequences.weights), (np.arange(half) + 0.5) / half), 2)
 
     def _mixture(self, k: Array, probabilities: Array, gaps: GapDistribution) -> SequenceMixture:

@@ -160,7 +160,6 @@ class SequenceMixture:
 
     @cached_property
     def draws(self) -> SequenceDraws:
-        """Draws of all components."""
         M, _, L = self.probabilities.shape
         nothing, shares = np.full(L, -1), np.full(M, self.gaps.mixing)
         ties = tuple(TieDistribution.of(tie, self.probabilities, self.broken, nothing) for tie in self.ties)

@@ -85,8 +85,7 @@ def find_ties(sequences: WeightedSequences, q: int) -> tuple[Tie, ...]:
 
 
 TINY = 1e-30
-LEAST = np.finfo(np.float64).tiny
-"""Keeps logarithms and quotients finite if all probabilities are zero."""
+LEAST = np.finfo(np.float64).tiny  # keeps logarithms and quotients finite if all probabilities are zero
 
 
 class TieDistribution(NamedTuple):
@@ -136,8 +135,7 @@ def probability_of_others(probabilities: Array, residue: int, site: int) -> Arra
     return np.maximum(1 - probabilities[:, residue, site].astype(np.float64), TINY)
 
 
-PSEUDO_COUNTS = 1.0
-"""Number of additional sequences that open and extend gaps at the mean rates of all sites."""
+PSEUDO_COUNTS = 1.0  # additional sequences that open and extend gaps at the mean rates of all sites
 EM_ROUNDS, MAX_MIXING = 200, 0.5
 """At least half of the patterns are stored ones, which have gaps where related sequences have them."""
 

@@ -88,8 +88,7 @@ def _extend(values: Array, x: Array) -> Array:
     return np.concatenate(([values[0] - low * distance], values, [values[-1] + high * distance]))
 
 
-FIRST_GROUP = 4
-"""Components in the first group; each further group has twice as many as the previous one."""
+FIRST_GROUP = 4  # components in the first group; each further group has twice as many as the previous one
 MARKET_SHARE = 0.75
 """Share of the market in the squared norm of a row. Noise is equal in all dimensions of a row, so that it changes the
 size of the market little and the other directions much. With this share, 8 to 26 % of draws (10 to 200 columns) have
@@ -149,8 +148,7 @@ def group_sizes(c: int) -> Array:
     return np.array([*sizes, c])
 
 
-MAX_NUMBERS = 2**23
-"""Largest number of values in the rows of all windows; with more, windows begin every second day, third day …"""
+MAX_NUMBERS = 2**23  # values in the rows of all windows; with more, windows begin every second day, third day …
 
 
 class Blocks(NamedTuple):
