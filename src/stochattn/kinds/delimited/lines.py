@@ -28,7 +28,7 @@ def remove_comments(text: str) -> tuple[str, int]:
     """The text with comments, which begin with #, as empty lines, so that lines keep their numbers; how many.
 
     Three kinds of lines that begin so are no comments: a header such as #id,age, a row whose first cell is missing
-    (#N/A), and every one where most rows begin so, as colours do (#ff0000).
+    (#N/A), and every one where most rows begin so, as colors do (#ff0000).
     """
     matches = list(re.finditer(r"^#[^\r\n]*", text, flags=re.MULTILINE)) if "#" in text else []
     if not matches:

@@ -55,13 +55,13 @@ class NumberForm(NamedTuple):
         negative, digits = number.startswith("-"), number.removeprefix("-")
         if self.exponent:
             digits = self._scientific(float(digits))
-        whole, point, fraction = digits.partition(".")
-        if self.thousands and whole.isdigit():
-            whole = f"{int(whole):,}".replace(",", self.thousands)
-        if not self.zero and whole == "0" and point:
-            whole = ""
+        integer, point, fraction = digits.partition(".")
+        if self.thousands and integer.isdigit():
+            integer = f"{int(integer):,}".replace(",", self.thousands)
+        if not self.zero and integer == "0" and point:
+            integer = ""
         suffix = self.singular if self.singular and digits == "1" else self.suffix
-        text = f"{whole}{decimal if point else ''}{fraction}{suffix}"
+        text = f"{integer}{decimal if point else ''}{fraction}{suffix}"
         if negative and self.minus == "(":
             return f"({self.prefix}{text})"
         sign = self.minus if negative else "+" if self.plus and float(number) else ""

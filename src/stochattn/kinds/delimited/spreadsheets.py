@@ -102,7 +102,7 @@ def _empty_titles(rows: list[list[Cell]]) -> tuple[list[list[Cell]], list[str]]:
     titles: list[str] = []
     for place, row in enumerate(rows):
         cells = [cell for cell in row if _is_filled(cell)]
-        if len(cells) > 1 or (cells and max(sum(map(_is_filled, other)) for other in rows) < 2):
+        if len(cells) > 1 or (cells and max(sum(map(_is_filled, line)) for line in rows) < 2):
             return rows, titles
         if cells:
             titles.append(str(cells[0]))

@@ -73,7 +73,7 @@ class SequenceDraws:
             uniforms = patterns.random((BLOCK, L + 1), dtype=np.float32)
             by_chain = uniforms[:, -1] < self.by_chain[m]
             gaps = self._gaps(m, by_chain, uniforms[:, :-1], patterns)
-            codes[begin : begin + BLOCK] = self._draw_accepted(m, by_chain, gaps, patterns, symbols)[: n - begin]
+            codes[begin : begin + BLOCK] = self._draw_with_parity(m, by_chain, gaps, patterns, symbols)[: n - begin]
             source[begin : begin + BLOCK] = self.mixture.memory[m][: n - begin]
         return codes, source
 
@@ -94,7 +94,7 @@ class SequenceDraws:
             gaps[left] = self.gaps.sample(memory[m[left]], np.ones(len(left), dtype=bool), again)
         return gaps
 
-    def _draw_accepted(
+    def _draw_with_parity(
         self, m: Array, by_chain: Array, gaps: Array, patterns: np.random.Generator, symbols: np.random.Generator
     ) -> Array:
         """Sequences of components m (n,), drawn, with new gaps of the chain, until their parity is accepted."""

@@ -217,7 +217,7 @@ def _mean_of_earlier(values: Array, half_life: float, start: float) -> Array:
 
 
 def _regression(terms: Array, is_rise: Array) -> tuple[Array, Array]:
-    """Coefficients (p,) of a logistic regression on terms (n, p), penalised by squares; and the curvature."""
+    """Coefficients (p,) of a logistic regression on terms (n, p), penalized by squares; and the curvature."""
     from scipy.special import expit
 
     coefficients, penalty = np.zeros(terms.shape[1]), PENALTY * np.eye(terms.shape[1])
