@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -76,8 +76,8 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
     def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
         return _codec(convert_frame(data, options), "the data frame", options)
 
-    def codec_from_state(self, state: dict[str, Any]) -> ReturnsCodec:
-        return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})
+    def codec_from_state(self, state: Mapping[str, object]) -> ReturnsCodec:
+        return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})  # type: ignore[arg-type, misc]
 
     def fit_generator(
         self, name: str, codec: ReturnsCodec, weights: Array, options: WindowOptions | NoOptions
