@@ -211,7 +211,7 @@ FAULTS = [
     Fault("returns: windows bunch at the beginning", "kinds/returns/generator/coordinates.py", "np.arange(n) * run // n", "np.arange(n) * self.step", "kinds/returns/test_returns_blocks.py"),
     Fault("returns: the market turned with the rest", "kinds/returns/generator/coordinates.py", "z[:, 0] = self.scores(beta, days, noise[:, 0])", "z[:, 0] = np.abs(self.scores(beta, days, noise[:, 0])) * np.sign(noise[:, 0])", "kinds/returns/test_market.py"),
     Fault("returns: the market not jittered", "kinds/returns/generator/coordinates.py", "np.exp(jitter * noise - jitter**2)", "np.exp(0 * noise)", "kinds/returns/test_returns_blocks.py"),
-    Fault("returns: noise without the volatility around days", "kinds/returns/generator/coordinates.py", " * self.stored_days.surroundings[days]", "", "kinds/returns/test_market.py"),
+    Fault("returns: noise without the volatility around days", "kinds/returns/generator/coordinates.py", " * self.surroundings[days]", "", "kinds/returns/test_market.py"),
     Fault("signals: noise without its share", "kinds/signals/generator/windows.py", "coefficients[i] = math.sqrt(s) * rng", "coefficients[i] = rng", "kinds/signals/test_time_windows.py"),
     Fault("signals: kernels not drawn to the centre", "kinds/signals/generator/windows.py", "math.sqrt(1 - width) * (self.signals[which]", "(self.signals[which]", "kinds/signals/test_time_windows.py"),
     Fault("signals: squares of windows do not add up", "kinds/signals/generator/windows.py", "np.sin(np.pi / 2 * np.cos(np.pi / 2 * u) ** 2)", "np.cos(np.pi / 2 * u) ** 2", "kinds/signals/test_time_windows.py"),

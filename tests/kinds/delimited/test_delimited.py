@@ -91,7 +91,7 @@ def test_parquet_keeps_its_types_and_its_index_becomes_a_column(tmp_path):
 def test_files_that_cannot_be_read_are_errors(tmp_path, read):
     with pytest.raises(InputError, match="does not exist: name a CSV, TSV, Excel or Parquet file"):
         read(tmp_path / "nowhere.csv")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is a folder, not a table"):
         read(tmp_path)
     with pytest.raises(InputError, match="the file is empty"):
         read(written(tmp_path, " \n"))
@@ -104,7 +104,7 @@ def test_files_that_cannot_be_read_are_errors(tmp_path, read):
 @pytest.mark.parametrize("array", [np.array([["a", "b"], ["c", "d"]]), np.ones((3, 2), dtype=complex)])
 def test_a_matrix_must_hold_numbers(tmp_path, array):
     np.save(tmp_path / "a.npy", array)
-    with pytest.raises(InputError, match=r"a\.npy: a matrix must hold numbers; got .*Put texts into"):
+    with pytest.raises(InputError, match=r"a\.npy: a matrix must hold numbers; got .*Put strings into"):
         read_table(tmp_path / "a.npy")
 
 

@@ -253,7 +253,7 @@ def test_a_transposed_table_is_called_so(tmp_path):
     rows = {"age": [str(i * 7 % 60) for i in range(20)], "sex": ["m", "f"] * 10, "weight": ["70.5"] * 20}
     header = ",".join(["sample", *(f"p{i}" for i in range(20))])
     text = "\n".join([header, *(",".join([name, *cells]) for name, cells in rows.items())])
-    with pytest.raises(InputError, match=r"looks transposed: line 2 holds numbers and line 3 texts.* Pass transpose"):
+    with pytest.raises(InputError, match=r"looks transposed: line 2 holds numbers and line 3 strings.* Pass transpose"):
         sa.fit(file(tmp_path, text))
     with pytest.raises(InputError, match="looks transposed"):
         read_table(file(tmp_path, "name,a,b,c\nage,1,2,3\nsex,m,f,m\n"))

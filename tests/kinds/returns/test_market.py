@@ -61,12 +61,12 @@ def test_the_score_in_the_market_is_that_of_its_weights(market, options):
     history = followed()
     coordinates = fitted(history, beta=60.0, market=market, **options).generator.embedding.coordinates
     weights = np.ones(8) if market == "mean" else np.linalg.eigh(np.cov(history.T))[1][:, -1]
-    scores = coordinates.components(history)[:, 0]
+    scores = coordinates.project(history)[:, 0]
     assert abs(np.corrcoef(scores, history @ weights)[0, 1]) == pytest.approx(1, abs=1e-9)
     np.testing.assert_allclose(coordinates.outward @ coordinates.inward, np.eye(8), atol=1e-10)
     new = coordinates.with_score(history, np.full(600, 1.5))
-    np.testing.assert_allclose(coordinates.components(new)[:, 0], 1.5)
-    np.testing.assert_allclose(coordinates.components(new)[:, 1:], coordinates.components(history)[:, 1:], atol=1e-9)
+    np.testing.assert_allclose(coordinates.project(new)[:, 0], 1.5)
+    np.testing.assert_allclose(coordinates.project(new)[:, 1:], coordinates.project(history)[:, 1:], atol=1e-9)
 
 
 def test_draws_keep_the_sign_of_the_market_and_its_law():
@@ -90,7 +90,7 @@ def test_calibrated_days_have_the_calibrated_score_in_the_market():
     synth = fitted(followed(), market_path="stored")
     embedding, noise = synth.generator.decoder, np.random.default_rng(0).standard_normal((40, 80))
     coordinates, source = embedding.coordinates, np.arange(0, 600, 15)
-    drawn = coordinates.components(embedding.draw_windows(source, noise, 1.0).reshape(400, 8))[:, 0]
+    drawn = coordinates.project(embedding.draw_windows(source, noise, 1.0).reshape(400, 8))[:, 0]
     scores = coordinates.scores(embedding.beta, coordinates.days[source].ravel(), noise.reshape(400, 8)[:, 0])
     np.testing.assert_allclose(drawn, embedding.market_calibration(scores[:, None])[:, 0], rtol=1e-9, atol=1e-12)
 
@@ -198,7 +198,7 @@ def test_scores_vary_less_at_a_larger_beta_and_never_by_more_than_a_fifth(beta, 
     coordinates = fitted(followed(days=200), beta=30.0).generator.embedding.coordinates
     days, noise = np.arange(200), np.random.default_rng(0).standard_normal(200)
     jitter = largest or math.sqrt(10 / (beta * coordinates.groups.shares[0]))
-    expected = coordinates.stored_days.components[:, 0] * np.exp(jitter * noise - jitter**2)
+    expected = coordinates.components[:, 0] * np.exp(jitter * noise - jitter**2)
     np.testing.assert_allclose(coordinates.scores(beta, days, noise), expected)
 
 

@@ -233,9 +233,9 @@ def three_tickers():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SPX=-0.05", r"no ticker 'SPX'; the nearest names are SPY\.$"),
-        ("spy=-0.05", r"no ticker 'spy'; the nearest names are SPY\.$"),
-        ("XXX=-0.05", r"no ticker 'XXX'; there are 3, such as SPY, QQQ, STILL\.$"),
+        ("SPX=-0.05", r"no ticker 'SPX'\. Did you mean 'SPY'\? There are 3, such as SPY, QQQ, STILL\.$"),
+        ("spy=-0.05", r"no ticker 'spy'\. Did you mean 'SPY'\? There are 3, such as SPY, QQQ, STILL\.$"),
+        ("XXX=-0.05", r"no ticker 'XXX'\. There are 3, such as SPY, QQQ, STILL\.$"),
         ("SPY=low", "write TICKER=LOG-RETURN"),
         ("SPY", "write TICKER=LOG-RETURN"),
         ("SPY=nan", "write TICKER=LOG-RETURN"),

@@ -10,9 +10,9 @@ import pytest
 import stochattn as sa
 from made_returns import made_codec, made_returns, names
 from stochattn.kinds import Batch, InputError, Settings
+from stochattn.kinds.returns import reading
 from stochattn.kinds.returns.description import ReturnsOptions
 from stochattn.kinds.returns.kind import KIND
-from stochattn.kinds.returns.reading import convert_frame, read_history
 
 SETTINGS = Settings(0, "windows", "prices.csv", 10.0)
 FORMATS = {format.name: format for format in KIND.formats}
@@ -23,6 +23,14 @@ def frame_of(returns, first="2022-01-03"):
     frame = pd.DataFrame(prices, columns=names(returns.shape[1]))
     frame.insert(0, "date", pd.bdate_range(first, periods=len(prices)).strftime("%Y-%m-%d"))
     return frame
+
+
+def read_history(path, **options):
+    return reading.read_history(path, ReturnsOptions(**options))
+
+
+def convert_frame(frame):
+    return reading.convert_frame(frame, ReturnsOptions())
 
 
 def batch(items, first=0):
@@ -461,9 +469,9 @@ def test_a_file_must_agree_with_the_option(tmp_path, format):
             writer.close()
     np.testing.assert_allclose(KIND.read_new(returns, tmp_path / f"returns.{format}"), risen, rtol=1e-9)
     np.testing.assert_allclose(KIND.read_new(prices, tmp_path / f"prices.{format}"), risen, rtol=1e-9)
-    with pytest.raises(InputError, match=r"seems to hold prices, and is read as log-returns\..*output=.prices"):
+    with pytest.raises(InputError, match=r"seems to hold prices, and is read as returns\..*output=.prices"):
         KIND.read_new(returns, tmp_path / f"prices.{format}")
-    with pytest.raises(InputError, match=r"seems to hold log-returns, and is read as prices\..*output=.returns"):
+    with pytest.raises(InputError, match=r"seems to hold returns, and is read as prices\..*output=.returns"):
         KIND.read_new(prices, tmp_path / f"returns.{format}")
 
 

@@ -61,8 +61,10 @@ def test_the_first_lines_are_cut_once_to_recognize_a_table(tmp_path, monkeypatch
     lines += [f"other,{row}.5,{row}" for row in range(300)] if not is_dated else []
     path = tmp_path / "t.csv"
     path.write_text("\n".join(lines) + "\n")
-    seen, cut = [], delimited._cut
-    monkeypatch.setattr(delimited, "_cut", lambda path, content, **k: seen.append(content) or cut(path, content, **k))
+    seen, cut = [], delimited._parse_text
+    monkeypatch.setattr(
+        delimited, "_parse_text", lambda path, content, **k: seen.append(content) or cut(path, content, **k)
+    )
     kind = kind_for(path)
     assert [content.count(b"\n") for content in seen] == [min(len(lines), delimited.MAX_LINES)]
     assert kind.name == ("returns" if is_dated else "table")
@@ -85,10 +87,10 @@ def test_plain_numbers_are_those_of_pandas_to_the_last_bit(decimals):
     cells = [f"{x:.{n}f}" for x, n in zip(numbers, places, strict=True)]
     cells[7] = f"{-0.0:.{places[7]}f}"
     expected = pd.read_csv(io.StringIO("\n".join(["x", *cells])))["x"].to_numpy()
-    found = plain_numbers(cells, ".")
-    assert found.values.dtype == expected.dtype
-    assert found.values.tobytes() == expected.tobytes()
-    assert found.decimals == (decimals or 0)
+    values, padding = plain_numbers(cells, ".")
+    assert values.dtype == expected.dtype
+    assert values.tobytes() == expected.tobytes()
+    assert padding == (decimals or 0)
 
 
 def test_a_single_plain_number():

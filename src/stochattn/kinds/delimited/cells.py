@@ -1,4 +1,4 @@
-"""Cells of delimited text as they are meant: decimal sign, thousands separators, missing cells, long whole numbers."""
+"""Cells of delimited text as they are meant: decimal sign, thousands separators, missing cells, long integers."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ from datetime import datetime
 from itertools import compress
 from pathlib import Path
 
+from ..._backend.arrays import Array
 from ..._backend.checks import first_line
 from .. import lazy_pandas as pd
 from ..native import frame_of, in_order
 from ..options import InputError
+from . import numbers
 from .notations import notation_of
 from .numbers import (
-    CURRENCY,
+    EMPTY,
     MISSING,
     NUMBER,
     SIGNS,
-    SPACE,
     TELEPHONE,
     Notation,
     NumberForm,
-    column_form,
-    example_of,
     form_of,
-    padding_of,
     plain_number,
     plain_numbers,
 )
@@ -37,13 +35,12 @@ from .numbers import (
 WHOLE = re.compile(r"[-+]?\d+")
 ZERO_FIRST = re.compile(r"[-+]?0\d")
 VERSIONS = ("version", "versions", "release")
-THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
-"""1,226 and 1,226.50: may have thousands separators."""
+THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"  # 1,226 and 1,226.50, which may have separators
 CERTAIN_THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:(?:,\d{3}){2,}|,\d{3}\.\d*)"
 DECIMAL_COMMA = r"[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][+-]?\d+)?"
 """0,5 and 1226,50 and 1.226,50; also 1,226, which THOUSANDS allows too."""
 DECIMAL_POINT = r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?"
-BEFORE, AFTER = rf"[-+]?(?:{CURRENCY}{SPACE})?", rf"(?:{SPACE}(?:{CURRENCY}|%|‰))?"
+BEFORE, AFTER = rf"[-+]?(?:{numbers.CURRENCY}{numbers.SPACE})?", rf"(?:{numbers.SPACE}(?:{numbers.CURRENCY}|%|‰))?"
 DOTTED = r"[1-9]\d{0,2}(?:\.\d{3})+"  # 1.226, which may have separators beside a decimal comma
 WITH_COMMA = rf"{BEFORE}(?:\d+|{DOTTED}),\d+{AFTER}"
 WITH_POINT = rf"{BEFORE}(?!{DOTTED}{AFTER}$)(?:\d+\.\d+|{CERTAIN_THOUSANDS}){AFTER}"
@@ -53,10 +50,9 @@ MAX_WORDS, MAX_SHARE, MAX_LETTERS = 2, 0.1, 20
 """Words that mark missing numbers, their share of the cells, and their letters."""
 DAY = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 """20100217, of this century and the one before; of all integers with eight digits, 1 in 1,200 is such a date."""
-MIN_DAYS = 3
-"""How many different days show that integers are dates."""
+MIN_DAYS = 3  # different days that show that integers are dates
 MAX_CODES, MIN_DIGITS = 10, 4
-"""How many distinct whole numbers may be codes, and digits from which on they may be where all have as many."""
+"""How many distinct integers may be codes, and digits from which on they may be where all have as many."""
 NO_NUMBER = re.compile(r"[^\W\d_eE]|[:/]|\d-\d")
 """What neither numbers nor exponents have; words that stand for numbers and booleans have letters too."""
 NUMBER_WORDS = {"inf", "infinity", "nan", "true", "false"}
@@ -65,13 +61,7 @@ Columns = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class Style:
-    """How a delimited file is written, so that new rows can be written the same way.
-
-    truths:   for columns of True and False, the texts of the two
-    decimals: for columns whose numbers are padded with zeros to a number of decimals, that number
-    codes:    for columns whose missing cells have another text than `missing`, that text
-    forms:    for columns of numbers with a currency sign, a percent sign or separators, that form
-    """
+    """How a delimited file is written, so that new rows can be written the same way; columns by name."""
 
     delimiter: str = ","
     decimal: str = "."
@@ -79,10 +69,10 @@ class Style:
     newline: str = "\n"
     header: bool = True
     missing: str = ""
-    truths: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    decimals: Mapping[str, int] = field(default_factory=dict)
-    codes: Mapping[str, str] = field(default_factory=dict)
-    forms: Mapping[str, NumberForm] = field(default_factory=dict)
+    truths: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # strings of True and False
+    decimals: Mapping[str, int] = field(default_factory=dict)  # to which numbers are padded with zeros
+    codes: Mapping[str, str] = field(default_factory=dict)  # of missing cells, where it is not `missing`
+    forms: Mapping[str, NumberForm] = field(default_factory=dict)  # of numbers with a currency sign, separators …
 
     def notation(self, name: str) -> Notation:
         """How the numbers of a column are written."""
@@ -90,8 +80,8 @@ class Style:
         decimal = form.decimal if form is not None and form.decimal else self.decimal
         return Notation(decimal, form, self.decimals.get(name, 0))
 
-    def adapted(self, frame: pd.DataFrame, raw: Columns) -> Style:
-        """The same style with the texts and decimals of a table, whose cells are written as `raw`."""
+    def adapt(self, frame: pd.DataFrame, raw: Columns, forms: Mapping[str, NumberForm]) -> Style:
+        """The same style with the forms, strings and decimals of a table, whose cells are written as `raw`."""
         is_missing = dict(zip(frame, frame.isna().to_numpy().T, strict=True))
         incomplete = [name for name, mask in is_missing.items() if mask.any()]
         present = {**raw, **{name: list(compress(raw[name], ~is_missing[name])) for name in incomplete}}
@@ -99,86 +89,65 @@ class Style:
         codes = {name: count.most_common(1)[0][0] for name, count in counts.items()}
         missing = sum(counts.values(), Counter()).most_common(1)[0][0] if codes else ""
         kinds = dict(zip(raw, (dtype.kind for dtype in frame.dtypes.tolist()), strict=True))
-        padded = {name: padding_of(cells, self.decimal) for name, cells in present.items() if kinds[name] == "f"}
-        decimals = {name: n_decimals for name, n_decimals in padded.items() if n_decimals}
+        floats = {name: cells for name, cells in present.items() if kinds[name] == "f"}
+        decimals = {name: n for name, cells in floats.items() if (n := numbers.count_padding(cells, self.decimal))}
         truths = {name: _boolean_words(cells) for name, cells in present.items() if kinds[name] == "b"}
         codes = {name: code for name, code in codes.items() if code != missing}
-        return replace(self, missing=missing, truths=truths, decimals=decimals, codes=codes)
+        return replace(self, missing=missing, truths=truths, decimals=decimals, codes=codes, forms=forms)
 
 
-def typed_frame(
+def infer_types(
     path: Path, text: str, raw: Columns, basis: Style, types: Mapping[str, str], words: Mapping[str, str]
 ) -> tuple[pd.DataFrame, Style, list[str]]:
     """The data frame of a text whose cells are `raw`, with the dtypes that are meant; its style, and notes.
 
-    types, words: of columns, the type that a user set, and a text that is known to mark missing cells
-    """
-    style = replace(basis, decimal=decimal_sign(raw, basis.delimiter))
-    plain = {
-        name: numbers
-        for name, cells in raw.items()
-        if (numbers := plain_numbers(cells, style.decimal)) is not None
-        and not _are_versions(name, raw[name])
-        and not _are_days(raw[name], types.get(name))
-    }
-    padded = {name: numbers.decimals for name, numbers in plain.items() if numbers.decimals}
-    blocks = [frame_of({name: numbers.values for name, numbers in plain.items()})] if plain else []
-    notes: list[str] = []
-    if len(plain) < len(raw):
-        frame, style, notes = _other_columns(path, text, raw, set(raw) - set(plain), style, types, words)
-        blocks.append(frame)
-        padded |= style.decimals
-    decimals = {name: padded[name] for name in raw if name in padded}
-    return in_order(blocks, list(raw)), replace(style, decimals=decimals), notes
-
-
-def _other_columns(
-    path: Path,
-    text: str,
-    raw: Columns,
-    wanted: Collection[str],
-    style: Style,
-    types: Mapping[str, str],
-    words: Mapping[str, str],
-) -> tuple[pd.DataFrame, Style, list[str]]:
-    """The columns that hold more than plain numbers; their style, and notes.
-
     Only columns that may hold numbers or booleans in a form that pandas knows are parsed by it.
+    types, words: of columns, the type that a user set, and a string that is known to mark missing cells
     """
-    columns = {name: cells for name, cells in raw.items() if name in wanted}
-    signs = {name: missing_words(name, cells, style.decimal, types.get(name)) for name, cells in columns.items()}
-    signs |= {
-        name: [word] for name, word in words.items() if word in columns.get(name, ()) and word not in MISSING | SIGNS
-    }
-    numbers = {name: [cell for cell in cells if cell not in signs[name]] for name, cells in columns.items()}
-    forms = {name: form for name, cells in numbers.items() if (form := column_form(cells, style.decimal)) is not None}
-    signs = {name: [*signs[name], *missing_signs(cells, name in forms)] for name, cells in numbers.items()}
-    missing = {name: MISSING.union(signs[name]) for name in columns}
-    names = {  # 00123 is a name
-        name for name, cells in columns.items() if _are_names(name, cells) or _are_days(numbers[name], types.get(name))
-    }
-    integers = [name for name, cells in columns.items() if name not in names and _is_whole(cells, signs[name])]
-    strings = [
-        name
-        for name, cells in columns.items()
-        if name in names or name in integers or name in forms or any(map(_is_no_number, set(cells) - missing[name]))
-    ]
-    plain = {
-        name: [plain_number(cell, form.decimal or style.decimal, units=True) or cell for cell in columns[name]]
-        for name, form in forms.items()
-    }
-    series = {name: _string_series(columns[name], missing[name]) for name in strings if name not in plain}
-    series |= {name: _parse_integers(series[name]) for name in integers if name not in plain}
-    series |= {name: _parse_numbers(cells, missing[name]) for name, cells in plain.items()}
-    unknown = [name for name in columns if name not in series]
-    if unknown:
+    style = replace(basis, decimal=_find_decimal_sign(raw, basis.delimiter))
+    plain: dict[str, Array] = {}
+    series: dict[str, pd.Series] = {}
+    padded: dict[str, int] = {}
+    signs: dict[str, list[str]] = {}
+    forms: dict[str, NumberForm] = {}
+    others: Columns = {}
+    for name, cells in raw.items():
+        values = plain_numbers(cells, style.decimal)
+        if values is not None and not _are_versions(name, cells) and not _are_days(cells, types.get(name)):
+            plain[name], padded[name] = values
+            continue
+        marks = _find_missing_words(name, cells, style.decimal, types.get(name))
+        if name in words and words[name] in cells and words[name] not in EMPTY:
+            marks = [words[name]]
+        present = [cell for cell in cells if cell not in marks]
+        form = numbers.find_column_form(present, style.decimal)
+        marks += _find_missing_signs(present, form is not None)
+        others[name], missing = cells, MISSING.union(marks)
+        if marks:
+            signs[name] = marks
+        if form is not None:
+            decimal, forms[name] = form.decimal or style.decimal, form
+            rewritten = [plain_number(cell, decimal, units=True) or cell for cell in cells]
+            strings = _string_series(rewritten, missing)
+            are_integers = strings.str.fullmatch(r"-?\d+", na=True).all()
+            series[name] = _parse_integers(strings) if are_integers else pd.to_numeric(strings).astype("float64")
+            others[name] = [number.replace(".", style.decimal) for number in rewritten]
+        elif _are_names(name, cells) or _are_days(present, types.get(name)):  # 00123 is a name
+            series[name] = _string_series(cells, missing)
+        elif _are_integers(cells, missing):
+            series[name] = _parse_integers(_string_series(cells, missing))
+        elif any(map(_is_string, set(cells) - missing)):
+            series[name] = _string_series(cells, missing)
+    if unknown := [name for name in others if name not in series]:
         parsed = _parse_with_pandas(path, text, style, list(raw), unknown, signs)
         series |= {name: parsed[name] for name in unknown}
-    points = {name: [cell.replace(".", style.decimal) for cell in cells] for name, cells in plain.items()}
-    signs = {name: marks for name, marks in signs.items() if marks}
-    frame = pd.DataFrame({name: series[name] for name in columns})
-    style = replace(style.adapted(frame, columns | points), forms=forms)
-    return frame, style, [*sign_notes(signs), *form_notes(forms, raw)]
+    blocks = [frame_of(plain)] if plain else []
+    if others:
+        blocks.append(pd.DataFrame({name: series[name] for name in others}))
+        style = style.adapt(blocks[-1], others, forms)
+    decimals = {name: n for name in raw if (n := padded.get(name, 0) or style.decimals.get(name, 0))}
+    notes = [*_note_signs(signs), *_note_forms(forms, raw, ", and new ones are written the same way")]
+    return in_order(blocks, list(raw)), replace(style, decimals=decimals), notes
 
 
 def _parse_with_pandas(
@@ -187,7 +156,7 @@ def _parse_with_pandas(
     """Columns of which no cell shows that they hold strings: numbers with missing cells, and booleans."""
     layout: dict[str, object] = {"index_col": False, "header": 0 if style.header else None, "low_memory": False}
     layout |= {"sep": style.delimiter, "decimal": style.decimal, "skipinitialspace": True}
-    marks = {name: signs[name] for name in wanted if signs[name]}
+    marks = {name: signs[name] for name in wanted if name in signs}
     try:
         frame = pd.read_csv(io.StringIO(text), names=names, usecols=wanted, na_values=marks, **layout)
     except (ValueError, OverflowError) as error:
@@ -197,7 +166,7 @@ def _parse_with_pandas(
     return frame.assign(**{name: frame[name].astype("boolean") for name in booleans}) if booleans else frame
 
 
-def _is_no_number(cell: str) -> bool:
+def _is_string(cell: str) -> bool:
     """Whether a cell shows that its column holds strings, because it is neither a number nor a boolean."""
     return NO_NUMBER.search(cell) is not None and cell.strip(" +-").lower() not in NUMBER_WORDS
 
@@ -221,7 +190,7 @@ def _are_days(cells: Sequence[str], type: str | None) -> bool:
     first = next((cell for cell in cells if cell not in MISSING), "")  # which decides for most columns
     if type not in (None, "date") or DAY.fullmatch(first) is None:
         return False
-    present = set(cells) - MISSING - SIGNS
+    present = set(cells) - EMPTY
     if len(present) < MIN_DAYS or not all(map(DAY.fullmatch, present)):
         return False
     try:
@@ -230,30 +199,19 @@ def _are_days(cells: Sequence[str], type: str | None) -> bool:
         return False
 
 
-WRITTEN = ", and new ones are written the same way"
-
-
-def sign_notes(signs: Mapping[str, list[str]]) -> list[str]:
+def _note_signs(signs: Mapping[str, list[str]]) -> list[str]:
     """Notes on the signs that mark missing cells, by column."""
     return [f"column {name!r}: {' and '.join(marks)} is read as missing" for name, marks in signs.items()][:MAX_NOTES]
 
 
-def form_notes(forms: Mapping[str, NumberForm], raw: Columns, end: str = WRITTEN) -> list[str]:
+def _note_forms(forms: Mapping[str, NumberForm], raw: Columns, end: str) -> list[str]:
     """Notes on the columns whose numbers have more than digits, with an example of each."""
-    shown = {name: example_of(cell for cell in raw[name] if cell not in MISSING | SIGNS) for name in forms}
+    shown = {name: numbers.example_of(cell for cell in raw[name] if cell not in EMPTY) for name in forms}
     notes = [f"column {name!r}: cells such as {cell} are read as numbers{end}" for name, cell in shown.items()]
     return notes[:MAX_NOTES]
 
 
-def _parse_numbers(cells: list[str], missing: Collection[str]) -> pd.Series:
-    """Texts of plain numbers as numbers: whole where all of them are."""
-    texts = _string_series(cells, missing)
-    if texts.str.fullmatch(r"-?\d+", na=True).all():
-        return _parse_integers(texts)
-    return pd.to_numeric(texts).astype("float64")
-
-
-def decimal_sign(raw: Columns, delimiter: str) -> str:
+def _find_decimal_sign(raw: Columns, delimiter: str) -> str:
     """A comma, where numbers are written with one and none with a point."""
     if delimiter == ",":
         return "."
@@ -262,7 +220,7 @@ def decimal_sign(raw: Columns, delimiter: str) -> str:
     return "," if comma and not any(re.fullmatch(WITH_POINT, cell) for cell in cells) else "."
 
 
-def missing_signs(cells: list[str], in_form: bool) -> list[str]:
+def _find_missing_signs(cells: list[str], in_form: bool) -> list[str]:
     """Signs such as - or ? that mark missing cells, because all other cells are numbers, plain or in a form."""
     if not (signs := SIGNS.intersection(cells)):
         return []
@@ -273,25 +231,24 @@ def missing_signs(cells: list[str], in_form: bool) -> list[str]:
     return []
 
 
-def missing_words(name: str, cells: Sequence[str], decimal: str, type: str | None) -> list[str]:
+def _find_missing_words(name: str, cells: Sequence[str], decimal: str, type: str | None) -> list[str]:
     """One or two words such as n.d. that mark missing cells, because nine in ten of the cells are numbers.
 
-    Whole numbers may be codes, among which a word is another one, unless a user set a `type` of amounts: codes are few,
+    Integers may be codes, among which a word is another one, unless a user set a `type` of amounts: codes are few,
     or have four digits or more, as many as one another.
     """
     is_amount = type in AMOUNTS
-    empty = MISSING | SIGNS
-    counts = Counter(cell for cell in cells if cell not in empty)
+    counts = Counter(cell for cell in cells if cell not in EMPTY)
     words = {cell: count for cell, count in counts.items() if _is_word(cell)}
     if not 1 <= len(words) <= MAX_WORDS or not (type is None or is_amount):
         return []
     if sum(words.values()) > MAX_SHARE * counts.total():
         return []
-    numbers = [cell for cell in counts if cell not in words]
-    plain = all(re.fullmatch(NUMBER, cell) for cell in numbers)
-    if not (plain or form_of(numbers, decimal) is not None or notation_of(numbers) is not None):
+    others = [cell for cell in counts if cell not in words]
+    are_plain = all(re.fullmatch(NUMBER, cell) for cell in others)
+    if not (are_plain or form_of(others, decimal) is not None or notation_of(others) is not None):
         return []
-    if not is_amount and (_are_names(name, numbers) or (all(map(WHOLE.fullmatch, numbers)) and _are_codes(numbers))):
+    if not is_amount and (_are_names(name, others) or _are_codes(others)):
         return []
     return sorted(words)
 
@@ -305,12 +262,12 @@ def _is_word(cell: str) -> bool:
 
 def _are_codes(cells: Sequence[str]) -> bool:
     lengths = set(map(len, cells))
-    return len(set(cells)) <= MAX_CODES or (len(lengths) == 1 and min(lengths) >= MIN_DIGITS)
+    are_few = len(cells) <= MAX_CODES or (len(lengths) == 1 and min(lengths) >= MIN_DIGITS)
+    return are_few and all(map(WHOLE.fullmatch, cells))
 
 
-def _is_whole(cells: list[str], signs: list[str]) -> bool:
-    """Whether cells are whole numbers that pandas would read as floats: some are missing, or long."""
-    missing = MISSING.union(signs)
+def _are_integers(cells: list[str], missing: Collection[str]) -> bool:
+    """Whether cells are integers that pandas would read as floats: some are missing, or long."""
     if not all(cell in missing or WHOLE.fullmatch(cell) for cell in cells):  # the first cell of most columns shows it
         return False
     present = [cell for cell in cells if cell not in missing]
@@ -318,20 +275,48 @@ def _is_whole(cells: list[str], signs: list[str]) -> bool:
 
 
 def _parse_integers(texts: pd.Series) -> pd.Series:
-    """Texts of whole numbers as the numbers themselves, or as they are where these have more than 64 bits."""
+    """Strings of integers as 64-bit integers, or as they are where these do not fit into 64 bits."""
     missing = texts.isna().to_numpy()
-    numbers = [pd.NA if is_missing else int(text) for text, is_missing in zip(texts, missing, strict=True)]
+    values = [pd.NA if is_missing else int(text) for text, is_missing in zip(texts, missing, strict=True)]
     for dtype in ("Int64", "UInt64"):
         with suppress(OverflowError, TypeError, ValueError):
-            integers = pd.Series(pd.array(numbers, dtype=dtype))
+            integers = pd.Series(pd.array(values, dtype=dtype))
             return integers if missing.any() else integers.astype(dtype.lower())
     return texts
 
 
-def with_decimal_points(
+def read_strings(
+    path: Path, raw: Columns, basis: Style, place: Callable[[int], str]
+) -> tuple[dict[str, list[str | None]], Style, list[str]]:
+    """Cells as strings, None for missing ones, with numbers as programs write them; their style, and notes.
+
+    place: where a row is in the file, for messages
+    """
+    delimiter = basis.delimiter
+    sign = _find_decimal_sign(raw, delimiter)
+    forms = {name: form for name, cells in raw.items() if (form := form_of(cells, sign)) is not None}
+    # Separators of thousands alone are ambiguous beside other delimiters: the whole file decides about them below.
+    forms = {name: form for name, form in forms.items() if delimiter == "," or form.prefix or form.suffix}
+    signs = {name: marks for name, cells in raw.items() if (marks := _find_missing_signs(cells, name in forms))}
+    cells = {name: [plain_number(cell, sign, units=True) or cell for cell in raw[name]] for name in forms}
+    missing = {name: MISSING.union(signs.get(name, ())) for name in raw}
+    texts = {name: [None if cell in missing[name] else cell for cell in cells.get(name, raw[name])] for name in raw}
+    style = replace(basis, decimal=".", forms=forms)
+    notes = [*_note_signs(signs), *_note_forms(forms, raw, end="")]
+    if delimiter == ",":
+        return texts, style, notes
+    others = pd.DataFrame({name: column for name, column in texts.items() if name not in forms}, dtype="str")
+    if others.empty:
+        return texts, replace(style, decimal=sign), notes
+    others, decimal, on_commas = _rewrite_decimal_commas(others, path, place)
+    rewritten = {name: [None if pd.isna(cell) else cell for cell in others[name]] for name in others}
+    return {**texts, **rewritten}, replace(style, decimal=sign if forms else decimal), [*notes, *on_commas]
+
+
+def _rewrite_decimal_commas(
     frame: pd.DataFrame, path: Path, place: Callable[[int], str]
 ) -> tuple[pd.DataFrame, str, tuple[str, ...]]:
-    """The texts of a file not delimited by commas, with decimal points and without separators; decimal sign, notes.
+    """The strings of a file not delimited by commas, with decimal points and without separators; decimal sign, notes.
 
     `1,226` alone may be either. `0,5` or `1226,50` elsewhere in the file shows a decimal comma; `1,226.50`,
     `1,226,000` or `12.5` shows thousands separators. Where neither or both appear, it is an InputError.
@@ -351,10 +336,10 @@ def with_decimal_points(
         comma, point = (f"{cells.iloc[0]!r} ({at(cells)}) with a" for cells in (decimal, points))
         raise InputError(f"{path} writes {comma} decimal comma and {point} point: write all numbers in one way.")
     if len(decimal):
-        numbers, signs, sign = DECIMAL_COMMA, str.maketrans({".": "", ",": "."}), ","
+        pattern, signs, sign = DECIMAL_COMMA, str.maketrans({".": "", ",": "."}), ","
         note = f"numbers such as {decimal.iloc[0]} were read with a decimal comma."
     elif len(thousands) and len(points):
-        numbers, signs, sign = THOUSANDS, str.maketrans({",": ""}), "."
+        pattern, signs, sign = THOUSANDS, str.maketrans({",": ""}), "."
         note = f"commas in numbers such as {thousands.iloc[0]} were read as thousands separators."
     elif len(thousands):
         text = thousands.iloc[0]
@@ -365,7 +350,7 @@ def with_decimal_points(
     else:
         return frame, ".", ()
     rewritten = frame.apply(
-        lambda cells: cells.mask(cells.str.strip().str.fullmatch(numbers, na=False), cells.str.translate(signs))
+        lambda cells: cells.mask(cells.str.strip().str.fullmatch(pattern, na=False), cells.str.translate(signs))
     )
     return rewritten, sign, (note,)
 

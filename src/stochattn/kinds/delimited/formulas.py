@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
 from .. import lazy_pandas as pd
@@ -15,8 +15,7 @@ NO_FORMULA = re.compile(rf"[-+]+|{NUMBER}\s*%?")
 BEGINNINGS = frozenset("=+-@＝＋－＠\t\r\n")  # also in full width, which spreadsheets of East Asia read alike
 LINE_END = "\r\n"
 """With this line end, `csv` quotes cells that hold either character; with another one, not before Python 3.13."""
-APOSTROPHE = "'"
-"""In front of a cell, it tells a spreadsheet that the rest is a text."""
+APOSTROPHE = "'"  # in front of a cell, it tells a spreadsheet that the rest is a text
 
 
 class RowLines:
@@ -26,7 +25,6 @@ class RowLines:
         self.destination, self.newline = destination, newline
 
     def write(self, row: str) -> int:
-        """Write the text of a row."""
         return self.destination.write(row.removesuffix(LINE_END) + self.newline)
 
 
@@ -36,27 +34,16 @@ def is_formula(cell: object) -> bool:
     >>> [is_formula(cell) for cell in ("=1+1", "@a", "-cmd", "-5", "-", "A+", -5)]
     [True, True, True, False, False, False, False]
     """
-    if not isinstance(cell, str) or cell[:1] not in BEGINNINGS:
-        return False
-    return not NO_FORMULA.fullmatch(cell)
-
-
-def have_formula(cells: Iterable[object]) -> bool:
-    """Whether spreadsheets take one of the cells for a formula."""
-    return any(isinstance(cell, str) and cell[:1] in BEGINNINGS and is_formula(cell) for cell in cells)
+    return isinstance(cell, str) and cell[:1] in BEGINNINGS and not NO_FORMULA.fullmatch(cell)
 
 
 def formula_note(names: Sequence[str], quoted: bool) -> tuple[str, ...]:
     """A note on columns with such texts, if there are any."""
     if not names:
         return ()
-    which = f"texts in {listed([repr(name) for name in names], 6)} begin as formulas of spreadsheets do"
-    done = (
-        "they get an apostrophe in front in CSV and TSV files"
-        if quoted
-        else "pass safe_csv=True to write them as texts"
-    )
-    return (f"{which}: {done}",)
+    remedy = "pass safe_csv=True to write them as texts"
+    action = "they get an apostrophe in front in CSV and TSV files" if quoted else remedy
+    return (f"texts in {listed([repr(name) for name in names], 6)} begin as formulas of spreadsheets do: {action}",)
 
 
 def as_text(cell: object) -> object:

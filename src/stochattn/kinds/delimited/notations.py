@@ -1,7 +1,12 @@
-"""Notations of texts that stand for numbers: times of day, durations, quarters, weeks, amounts, limits of detection.
+"""Notations of strings that stand for numbers: times of day, durations, quarters, weeks, amounts, limits of detection.
 
-A notation reads a text as a number (`number`) and writes a number as a text (`written`). It is that of a column if it
-writes every cell back as it stands, so that new cells look like stored ones.
+A notation is that of a column if it writes every cell back as it is, so that new cells look like stored ones.
+
+number(text):    the number that a string means; NaN for a string that is not in this notation
+write(number):   a number as a string
+ends:            the least and the greatest number that new cells can have, infinite where there is none
+labels:          strings of numbers that are not measured but beyond a limit, by that number
+unit:            the unit of whole steps of time, which are compared with others of the same unit; "" for other numbers
 """
 
 from __future__ import annotations
@@ -9,13 +14,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
-from typing import Protocol
+from typing import ClassVar, TypeAlias
 
-from .numbers import NUMBER, Notation, NumberForm, form_of, padding_of, plain_number
+from .numbers import NUMBER, Notation, NumberForm, count_padding, form_of, plain_number
 
 TIME = re.compile(
     r"(?P<sign>-?)(?:(?P<days>\d+) days? )?(?P<first>\d+):(?P<minutes>[0-5]\d)"
@@ -37,55 +42,23 @@ SECONDS = {
 """Seconds in the units of durations such as 3h 20m."""
 LIMITS = ("<", ">", "≤", "≥")
 LIMIT = re.compile(r"(?P<sign>[<>]=?|[≤≥]) ?(?P<limit>.*)")
-MIN_MEASURED = 2
-"""Distinct numbers beside <0.1, below which such cells are classes: <18, >65."""
+MIN_MEASURED = 2  # distinct numbers beside <0.1, below which such cells are classes: <18, >65
 DAY = 24 * 60
-
-
-class TextNotation(Protocol):
-    """How texts stand for numbers."""
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The least and the greatest number that new cells can have, infinite where there is none."""
-
-    @property
-    def labels(self) -> Mapping[float, str]:
-        """Texts of numbers that are not measured but beyond a limit, by that number."""
-
-    @property
-    def unit(self) -> str:
-        """The unit of whole steps of time, which are compared with others of it; nothing for other numbers."""
-
-    def number(self, text: str) -> float:
-        """The number that a text means; NaN for none."""
-
-    def written(self, number: float) -> str:
-        """A number as a text."""
 
 
 @dataclass(frozen=True)
 class TimeNotation:
-    """Times of day and durations, in the longest steps that reach all: 08:30, 8:05 PM, 1:23:45, 2 days 03:04:05.
+    """Times of day and durations, in the longest steps that reach all: 08:30, 8:05 PM, 1:23:45, 2 days 03:04:05."""
 
-    n_parts: 2 for hours and minutes, or minutes and seconds, which count alike; 3 for hours, minutes and seconds
-    digits:  of fractions of a second
-    is_padded: whether the first part has a zero in front
-    halves:  what follows times before and after noon, such as " AM" and " PM", or nothing
-    has_days: whether days stand in front
-    step:    of numbers, in units of the last part that is written
-    start:   the time of the number 0, in the same units
-    """
-
-    n_parts: int
-    digits: int = 0
-    is_padded: bool = True
-    halves: tuple[str, str] | None = None
-    has_days: bool = False
-    step: int = 1
-    start: int = 0
+    n_parts: int  # 2 for hours and minutes, or minutes and seconds, which count alike; 3 for hours, minutes and seconds
+    digits: int = 0  # of fractions of a second
+    is_padded: bool = True  # whether the first part has a zero in front
+    halves: tuple[str, str] | None = None  # what follows times before and after noon, such as " AM" and " PM"
+    has_days: bool = False  # whether days stand in front
+    step: int = 1  # of numbers, in units of the last part that is written
+    start: int = 0  # the time of the number 0, in the same units
     ends: tuple[float, float] = (-math.inf, math.inf)
-    labels: Mapping[float, str] = field(default_factory=dict)
+    labels: ClassVar[Mapping[float, str]] = {}
 
     @property
     def unit(self) -> str:
@@ -111,7 +84,7 @@ class TimeNotation:
         number = steps + int(match["days"] or 0) * self._day
         return ((-number if match["sign"] else number) - self.start) / self.step
 
-    def written(self, number: float) -> str:
+    def write(self, number: float) -> str:
         signed = self.start + round(number) * self.step
         steps = abs(signed)
         days, steps = divmod(steps, self._day) if self.has_days else (0, steps)
@@ -152,7 +125,7 @@ def _time_notation(cells: Sequence[str]) -> TimeNotation | None:
 
 
 def _grid(numbers: Sequence[float]) -> tuple[int, int]:
-    """The start, from 0 on, and the longest step of an even grid that holds whole numbers (n,)."""
+    """The start, from 0 on, and the longest step of an even grid that holds integers (n,)."""
     first, *others = map(int, numbers)
     step = math.gcd(*(number - first for number in others)) or 1
     return first % step, step
@@ -160,24 +133,17 @@ def _grid(numbers: Sequence[float]) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class DurationNotation:
-    """Durations in units of time, in the longest steps that reach all: 3h 20m, 2d 4h, PT1H30M.
-
-    units:    what follows each number, such as "h" and "m", with the spaces in front of it
-    width:    digits of the numbers after the first one, at least
-    has_zero: whether parts that are zero are written, other than the only one
-    step:     of numbers, in the last unit
-    start:    the duration of the number 0, in this unit
-    """
+    """Durations in units of time, in the longest steps that reach all: 3h 20m, 2d 4h, PT1H30M."""
 
     begin: str
-    units: tuple[str, ...]
+    units: tuple[str, ...]  # what follows each number, such as "h" and "m", with the spaces in front of it
     between: str
-    width: int
-    has_zero: bool
-    step: int = 1
-    start: int = 0
-    labels: Mapping[float, str] = field(default_factory=dict)
-    ends: tuple[float, float] = (0.0, math.inf)
+    width: int  # digits of the numbers after the first one, at least
+    has_zero: bool  # whether parts that are zero are written, other than the only one
+    step: int = 1  # of numbers, in the last unit
+    start: int = 0  # the duration of the number 0, in this unit
+    labels: ClassVar[Mapping[float, str]] = {}
+    ends: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     @property
     def unit(self) -> str:
@@ -195,7 +161,7 @@ class DurationNotation:
         length = sum(int(number) * lengths[space + unit] for number, space, unit, _ in parts) / self._seconds[-1]
         return (length - self.start) / self.step
 
-    def written(self, number: float) -> str:
+    def write(self, number: float) -> str:
         rest, texts = (self.start + round(number) * self.step) * self._seconds[-1], list[str]()
         for unit, seconds in zip(self.units, self._seconds, strict=True):
             count, rest = divmod(rest, seconds)
@@ -232,7 +198,7 @@ class PeriodNotation:
     between: str
     letter: str
     width: int
-    labels: Mapping[float, str] = field(default_factory=dict)
+    labels: ClassVar[Mapping[float, str]] = {}
 
     @property
     def unit(self) -> str:
@@ -260,7 +226,7 @@ class PeriodNotation:
             return math.nan
         return self._number(int(match["year"]), int(match["part"]))
 
-    def written(self, number: float) -> str:
+    def write(self, number: float) -> str:
         if self._per_year:
             year, part = divmod(round(number), self._per_year)
             part += 1
@@ -291,8 +257,8 @@ class LimitNotation:
     measured: Notation
     half_step: float
     labels: Mapping[float, str]
-    ends: tuple[float, float]
-    unit: str = ""
+    ends: tuple[float, float] = (-math.inf, math.inf)
+    unit: ClassVar[str] = ""
 
     def number(self, text: str) -> float:
         match = LIMIT.fullmatch(text.strip())
@@ -301,8 +267,8 @@ class LimitNotation:
         limit = self.measured.number(match["limit"])
         return limit - self.half_step if match["sign"][0] in "<≤" else limit + self.half_step
 
-    def written(self, number: float) -> str:
-        return self.labels.get(float(number)) or self.measured.written(number)
+    def write(self, number: float) -> str:
+        return self.labels.get(float(number)) or self.measured.write(number)
 
 
 def _limit_notation(cells: Sequence[str]) -> LimitNotation | None:
@@ -311,81 +277,76 @@ def _limit_notation(cells: Sequence[str]) -> LimitNotation | None:
         return None
     others = [cell for cell in cells if cell not in matches]
     measured = (number_notation(others) or _plain_notation(others)) if others else None
-    if measured is None or len({measured.number(cell) for cell in others}) < MIN_MEASURED:
+    numbers = [] if measured is None else [measured.number(cell) for cell in others]
+    if measured is None or len(set(numbers)) < MIN_MEASURED:
         return None
-    numbers = [*others, *(match["limit"] for match in matches.values())]
-    texts = [plain_number(number, measured.decimal, units=True) or "" for number in numbers]
+    with_limits = (*others, *(match["limit"] for match in matches.values()))
+    texts = [plain_number(text, measured.decimal, units=True) or "" for text in with_limits]
     half_step = 0.5 * 10.0 ** -max(len(text.partition(".")[2]) for text in texts)
-    shape = LimitNotation(measured, half_step, {}, (-math.inf, math.inf))
+    shape = LimitNotation(measured, half_step, {})
     counts, labels = Counter(cells), dict[float, str]()
-    for cell in matches:  # of two texts of one limit, the more frequent is written
+    for cell in matches:  # of two strings of one limit, the more frequent is written
         number = shape.number(cell)
         labels[number] = max(labels.get(number, cell), cell, key=counts.__getitem__)
-    numbers_measured = [measured.number(cell) for cell in others]
     low, high = min(labels), max(labels)
-    ends = low if low < min(numbers_measured) else -math.inf, high if high > max(numbers_measured) else math.inf
+    ends = low if low < min(numbers) else -math.inf, high if high > max(numbers) else math.inf
     return LimitNotation(measured, half_step, labels, ends)
 
 
+TextNotation: TypeAlias = Notation | TimeNotation | DurationNotation | PeriodNotation | LimitNotation
+
+
 def number_notation(cells: Sequence[str]) -> Notation | None:
-    """The notation of texts (n,), all of which are numbers with more than digits, such as $12.50; None for others."""
+    """The notation of strings (n,), all of which are numbers with more than digits, such as $12.50; None for others."""
     for decimal in (".", ","):
         if plain_number(cells[0], decimal, units=True) is None:
             continue
-        form, plain = form_of(cells, decimal), [plain_number(cell, decimal, units=True) for cell in cells]
-        numbers = [number for number in plain if number is not None]
+        numbers = [number for cell in cells if (number := plain_number(cell, decimal, units=True)) is not None]
         if len(numbers) < len(cells):
             continue
-        has_sign = any(decimal in cell for cell in cells)
+        form, has_sign = form_of(cells, decimal), any(decimal in cell for cell in cells)
         may_be_fractions = decimal == "," and form == NumberForm(thousands=".") and not has_sign
         if may_be_fractions and all(re.fullmatch(NUMBER, cell) for cell in cells):  # such as 4.516
             return None
         if form is not None or (decimal == "," and has_sign):
-            return Notation(decimal, form, padding_of(numbers, "."))
+            return Notation(decimal, form, count_padding(numbers, "."))
     return None
 
 
 def _plain_notation(cells: Sequence[str], by_zeros: bool = True) -> Notation | None:
-    """The notation of plain numbers (n,) with a decimal point; None for other texts. by_zeros as in `padding_of`."""
+    """The notation of plain numbers (n,) with a decimal point; None for other strings. See `count_padding`."""
     if not all(re.fullmatch(NUMBER, cell) and "," not in cell and not re.match(r"[-+]?0\d", cell) for cell in cells):
         return None
-    return Notation(".", None, padding_of(cells, ".", by_zeros))
-
-
-FAMILIES: tuple[Callable[[Sequence[str]], TextNotation | None], ...] = (
-    _time_notation,
-    _duration_notation,
-    _period_notation,
-    _limit_notation,
-)
+    return Notation(".", None, count_padding(cells, ".", by_zeros))
 
 
 def notation_of(cells: Sequence[str]) -> TextNotation | None:
-    """The notation of texts (n,), none of them missing; None where they are no numbers, or plain ones.
+    """The notation of strings (n,), none of them missing; None where they are not numbers, or are plain integers.
 
     >>> notation_of(["2019Q4", "2020Q1"]).number("2020Q3") - notation_of(["2019Q4", "2020Q1"]).number("2020Q1")
     2.0
-    >>> notation_of(["<0.1", "0.35", "1.20"]).written(0.5)
+    >>> notation_of(["<0.1", "0.35", "1.20"]).write(0.5)
     '0.50'
     """
     if not any(map(str.isdigit, cells[0])):
         return None
-    for family in FAMILIES:
-        notation: TextNotation | None = family(cells)
+    for find_notation in (_time_notation, _duration_notation, _period_notation, _limit_notation):
+        notation = find_notation(cells)
         if notation is not None and all(_is_kept(notation, cell) for cell in cells):
             return notation
-    if (notation := number_notation(cells)) is None and "." in "".join(cells):  # whole numbers may be names, as 10115
-        notation = _plain_notation(cells, by_zeros=False)  # 3.0, 3.9 and 3.11 are versions
-        return notation if notation is not None and all(_is_kept(notation, cell) for cell in cells) else None
-    return notation
+    amounts = number_notation(cells)
+    if amounts is not None or "." not in "".join(cells):  # integers may be names, such as 10115
+        return amounts
+    plain = _plain_notation(cells, by_zeros=False)  # 3.0, 3.9 and 3.11 are versions
+    return plain if plain is not None and all(_is_kept(plain, cell) for cell in cells) else None
 
 
 def _is_kept(notation: TextNotation, cell: str) -> bool:
-    """Whether a cell is written back as it stands, or beside limits as another text of its number: 1.5 for 1.50."""
+    """Whether a cell is written back as it is, or beside limits as another string of its number: 1.5 for 1.50."""
     number = notation.number(cell)
     if not math.isfinite(number):
         return False
-    if notation.written(number) == cell:
+    if notation.write(number) == cell:
         return True
     return bool(notation.labels) and _sign(notation.labels.get(number, "")) == _sign(cell)
 

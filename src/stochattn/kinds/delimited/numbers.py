@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,60 +23,45 @@ MISSING = {
     *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
 """Texts that pandas reads as missing cells."""
-SIGNS = {"-", "--", "?", ".", "*"}
-"""Texts that are missing cells in a column of numbers, and may be names in any other."""
+SIGNS = {"-", "--", "?", ".", "*"}  # missing cells in a column of numbers, which may be names in any other
+EMPTY = MISSING | SIGNS
 NUMBER = r"[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?"
 SPACE = "[ \u00a0\u202f]?"
 CURRENCY = r"(?:[A-Z]{1,2}\$|[$€£¥¢₹₩₽₺₫₴₦₱₪฿]|USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|SEK|NOK|DKK|PLN|CZK|INR|BRL)"
 UNIT = r"[^\W\d_][\w./·*^°²³%µμ-]*|°[CFK]?"
 """kg, mg/dL, m², °C: the same in all cells of a column, but for days beside 1 day."""
-SEPARATORS = {".": ",'’ \u00a0\u202f", ",": ".'’ \u00a0\u202f"}
-"""What may separate thousands, by decimal sign."""
-MINUS = "−-"
-"""The sign of typesetting, U+2212, and that of keyboards."""
-
-
-TELEPHONE = re.compile(r"\+\d{8,}")
-"""+491701234567, which is a name; written with spaces, it has a plus and separators."""
+SEPARATORS = {".": ",'’ \u00a0\u202f", ",": ".'’ \u00a0\u202f"}  # what may separate thousands, by decimal sign
+MINUS = "−-"  # the sign of typesetting, U+2212, and that of keyboards
+TELEPHONE = re.compile(r"\+\d{8,}")  # +491701234567, a name; one with spaces has a plus and separators
 
 
 class NumberForm(NamedTuple):
-    """What the numbers of a column have around and between their digits.
-
-    thousands:   the separator of thousands, or nothing
-    minus_first: whether a minus sign precedes the prefix: -$5 rather than $-5
-    minus:       the sign before negative numbers, or ( for parentheses around them
-    plus:        whether positive numbers have a sign
-    zero:        whether .5 is written with a zero before the point
-    exponent:    of numbers such as 2.38E+04, the least of its kind, E+00; and decimals before it
-    decimal:     the decimal sign, where it is not that of the file
-    singular:    the suffix of 1, as in 1 day beside 2 days, or nothing
-    """
+    """What the numbers of a column have around and between their digits."""
 
     prefix: str = ""
     suffix: str = ""
-    thousands: str = ""
-    minus_first: bool = True
-    minus: str = "-"
-    plus: bool = False
-    zero: bool = True
-    exponent: str = ""
-    mantissa: int = 0
-    decimal: str = ""
-    singular: str = ""
+    thousands: str = ""  # the separator of thousands
+    minus_first: bool = True  # whether a minus sign precedes the prefix: -$5 rather than $-5
+    minus: str = "-"  # the sign before negative numbers, or ( for parentheses around them
+    plus: bool = False  # whether positive numbers have a sign
+    zero: bool = True  # whether .5 is written with a zero before the point
+    exponent: str = ""  # of numbers such as 2.38E+04, the least of its kind: E+00
+    mantissa: int = 0  # decimals before the exponent
+    decimal: str = ""  # the decimal sign, where it is not that of the file
+    singular: str = ""  # the suffix of 1, as in 1 day beside 2 days
 
-    def written(self, number: str, decimal: str) -> str:
+    def write(self, number: str, decimal: str) -> str:
         """A number such as -1234.5 in this form, with this decimal sign."""
         negative, digits = number.startswith("-"), number.removeprefix("-")
         if self.exponent:
             digits = self._scientific(float(digits))
-        whole, point, fraction = digits.partition(".")
-        if self.thousands and whole.isdigit():
-            whole = f"{int(whole):,}".replace(",", self.thousands)
-        if not self.zero and whole == "0" and point:
-            whole = ""
+        integer, point, fraction = digits.partition(".")
+        if self.thousands and integer.isdigit():
+            integer = f"{int(integer):,}".replace(",", self.thousands)
+        if not self.zero and integer == "0" and point:
+            integer = ""
         suffix = self.singular if self.singular and digits == "1" else self.suffix
-        text = f"{whole}{decimal if point else ''}{fraction}{suffix}"
+        text = f"{integer}{decimal if point else ''}{fraction}{suffix}"
         if negative and self.minus == "(":
             return f"({self.prefix}{text})"
         sign = self.minus if negative else "+" if self.plus and float(number) else ""
@@ -88,15 +74,19 @@ class NumberForm(NamedTuple):
         return f"{digits}{letter}{sign}{abs(int(power)):0{len(self.exponent) - width}d}"
 
 
-class Notation(NamedTuple):
+@dataclass(frozen=True)
+class Notation:
     """How the numbers of a column are written: decimal sign, form, and to how many decimals they are padded."""
 
     decimal: str = "."
     form: NumberForm | None = None
     decimals: int = 0
+    ends: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    labels: ClassVar[Mapping[float, str]] = {}
+    unit: ClassVar[str] = ""
 
     def number(self, text: str) -> float:
-        """The number that a text means, in this notation or without the signs and separators of it; NaN for none.
+        """The number that a string means, in this notation or without the signs and separators of it; NaN for none.
 
         >>> dollars = Notation(form=NumberForm("$", thousands=","))
         >>> [dollars.number(text) for text in ("$1,200.50", "1200.5", "€5")]
@@ -105,9 +95,7 @@ class Notation(NamedTuple):
         match = None if self.form is None else _pattern(self.decimal).fullmatch(text.strip())
         if self.form is not None and match is not None:
             suffixes = "", self.form.suffix.strip(), self.form.singular.strip()
-            if (match["prefix"] or "").strip() not in ("", self.form.prefix.strip()):
-                return math.nan
-            if (match["suffix"] or "").strip() not in suffixes:
+            if _part(match, "prefix") not in ("", self.form.prefix.strip()) or _part(match, "suffix") not in suffixes:
                 return math.nan
             text = _plain(match, self.decimal) or text
         else:
@@ -116,28 +104,13 @@ class Notation(NamedTuple):
             return float(text)
         return math.nan
 
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The least and the greatest number that new cells can have."""
-        return -math.inf, math.inf
-
-    @property
-    def labels(self) -> Mapping[float, str]:
-        """Texts of numbers beyond a limit of detection: none."""
-        return {}
-
-    @property
-    def unit(self) -> str:
-        """That of steps of time: none."""
-        return ""
-
-    def written(self, number: float) -> str:
+    def write(self, number: float) -> str:
         """A number in this notation."""
-        text = padded(number, self.decimals)
-        return text.replace(".", self.decimal) if self.form is None else self.form.written(text, self.decimal)
+        text = pad(number, self.decimals)
+        return text.replace(".", self.decimal) if self.form is None else self.form.write(text, self.decimal)
 
 
-def padded(number: float, decimals: int) -> str:
+def pad(number: float, decimals: int) -> str:
     """A number with so many decimals, or more if it has them."""
     text = f"{number:.{decimals}f}"
     return text if float(text) == number else repr(float(number))
@@ -153,9 +126,13 @@ def _pattern(decimal: str) -> re.Pattern[str]:
     return re.compile(rf"(?P<open>\()?(?P<minus>[+{MINUS}]?){before}(?P<inner>[+{MINUS}]?){number}{after}(?(open)\))")
 
 
+def _signs(match: re.Match[str]) -> str:
+    return "".join(match[part] or "" for part in ("open", "minus", "inner"))
+
+
 def _plain(match: re.Match[str], decimal: str) -> str | None:
     """The plain number of a match; None where it has two signs."""
-    signs = "".join(match[part] or "" for part in ("open", "minus", "inner"))
+    signs = _signs(match)
     if len(signs) > 1:
         return None
     digits = match["digits"].replace(match["thousands"] or "", "").replace(decimal, ".")
@@ -172,10 +149,10 @@ def plain_number(cell: str, decimal: str = ".", units: bool = False) -> str | No
 
 
 def form_of(cells: Sequence[str], decimal: str) -> NumberForm | None:
-    """The form that all cells but the missing ones share, or None: plain numbers have none, and texts neither."""
-    missing, pattern, matches = MISSING | SIGNS, _pattern(decimal), []
+    """The form that all cells but the missing ones share, or None: plain numbers and other strings have none."""
+    pattern, matches = _pattern(decimal), []
     for cell in cells:
-        if cell not in missing:
+        if cell not in EMPTY:
             # Zeros in front are those of names, such as 007.
             if (match := pattern.fullmatch(cell)) is None or re.match(r"0\d", match["digits"]):
                 return None
@@ -186,15 +163,17 @@ def form_of(cells: Sequence[str], decimal: str) -> NumberForm | None:
     prefixes, separators = {_part(match, "prefix") for match in matches}, {match["thousands"] for match in matches}
     if suffixes is None or len(prefixes) > 1 or len(separators - {None}) > 1:
         return None
-    signs = {match[part] or "" for match in matches for part in ("open", "minus", "inner")}
+    signs = [_signs(match) for match in matches]
+    pairs = zip(matches, signs, strict=True)
+    positive = [sign for match, sign in pairs if match["digits"].strip("0.,") and not sign.strip("+")]
     exponent, mantissa = _exponent(matches, decimal)
     form = NumberForm(
         prefix=_frequent(match["prefix"] for match in matches),
         suffix=suffixes[0],
         thousands=next(iter(separators - {None}), ""),
         minus_first=not any(match["inner"] for match in matches),
-        minus="-" if "-" in signs else next((sign for sign in "(−" if sign in signs), "-"),
-        plus=_have_plus(matches),
+        minus=next((sign for sign in "-(−" if sign in "".join(signs)), "-"),
+        plus=bool(positive) and all(positive),
         zero=not any(text[0] == decimal for text in digits) or any(text.startswith(f"0{decimal}") for text in digits),
         exponent=exponent,
         mantissa=mantissa,
@@ -224,16 +203,6 @@ def _suffixes(matches: Sequence[re.Match[str]]) -> tuple[str, str] | None:
     return (suffix, suffix.removesuffix("s")) if others else (suffix, "")
 
 
-def _have_plus(matches: Sequence[re.Match[str]]) -> bool:
-    """Whether all positive numbers have a sign, and some are positive."""
-    positive = [match for match in matches if match["digits"].strip("0.,") and not _is_negative(match)]
-    return bool(positive) and all("+" in (match["minus"], match["inner"]) for match in positive)
-
-
-def _is_negative(match: re.Match[str]) -> bool:
-    return bool(match["open"]) or any(match[part] and match[part] in MINUS for part in ("minus", "inner"))
-
-
 def _exponent(matches: Sequence[re.Match[str]], decimal: str) -> tuple[str, int]:
     """The exponent 0 as it is written beside these, and the decimals before it; nothing where some have none."""
     powers = [match["exponent"] or "" for match in matches]
@@ -244,12 +213,12 @@ def _exponent(matches: Sequence[re.Match[str]], decimal: str) -> tuple[str, int]
     return f"{powers[0][0]}{plus}{'0' * width}", max(len(match["digits"].partition(decimal)[2]) for match in matches)
 
 
-def column_form(cells: Sequence[str], decimal: str) -> NumberForm | None:
+def find_column_form(cells: Sequence[str], decimal: str) -> NumberForm | None:
     """The form of cells with the decimal sign of their file, or of those that have a decimal comma beside points."""
     form = form_of(cells, decimal)
     if form is not None or decimal == "," or not any("," in cell for cell in cells):
         return form
-    if any(plain_number(cell, ",", units=True) is None for cell in cells if cell not in MISSING | SIGNS):
+    if any(plain_number(cell, ",", units=True) is None for cell in cells if cell not in EMPTY):
         return None
     return (form_of(cells, ",") or NumberForm())._replace(decimal=",")
 
@@ -260,25 +229,18 @@ def example_of(cells: Iterable[str]) -> str:
     return next((cell for cell in (first, *others) if re.fullmatch(r"-?\d+(\.\d+)?", cell) is None), first)
 
 
-PLAIN = re.compile(r"(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+\n)++")
-"""Numbers, one per line."""
-MAX_LENGTH = 15
-"""Characters of a number, up to which a float distinguishes all of them."""
+PLAIN = re.compile(r"(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+\n)++")  # numbers, one per line
+MAX_LENGTH = 15  # characters of a number, up to which a float distinguishes all of them
 MIN_PADDED = 0.95  # share of a column's numbers that must have as many decimals for new ones to be padded to them
 
 
-class PlainNumbers(NamedTuple):
-    """Numbers (n,), whole ones if all of them are written so, and to how many decimals they are padded with zeros."""
-
-    values: Array
-    decimals: int
-
-
-def plain_numbers(cells: Sequence[str], decimal: str) -> PlainNumbers | None:
+def plain_numbers(cells: Sequence[str], decimal: str) -> tuple[Array, int] | None:
     """The numbers of cells (n,) with this decimal sign, all of which are digits, a minus and a point; None for others.
 
+    Integers if all of them are; and to how many decimals they are padded with zeros.
+
     >>> plain_numbers(["1.50", "-2.25"], ".")
-    PlainNumbers(values=array([ 1.5 , -2.25]), decimals=2)
+    (array([ 1.5 , -2.25]), 2)
     >>> [plain_numbers(cells, ".") for cells in (["1", ""], ["007", "8"], ["1e3", "5"])]
     [None, None, None]
     """
@@ -286,27 +248,27 @@ def plain_numbers(cells: Sequence[str], decimal: str) -> PlainNumbers | None:
     if text.count("\n") != len(cells) or PLAIN.fullmatch(text) is None or max(map(len, cells)) > MAX_LENGTH:
         return None
     if "." not in text:
-        return PlainNumbers(_whole_numbers(text), 0)
+        return _parse_integers(text), 0
     if decimal != ".":
         return None
     letters = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     ends, points = (np.flatnonzero(letters == ord(mark)) for mark in "\n.")
     decimals = ends - points - 1 if len(points) == len(ends) else np.zeros(1, dtype=np.intp)
     if decimals[0] == 0 or (decimals != decimals[0]).any():
-        padded = common_decimals(decimals, letters[ends - 1] == ord("0")) if len(decimals) == len(ends) else 0
-        return PlainNumbers(np.array(list(map(float, cells))), padded)
+        padded = count_common_decimals(decimals, letters[ends - 1] == ord("0")) if len(decimals) == len(ends) else 0
+        return np.array(list(map(float, cells))), padded
     # Both numbers are exact, so that this is the float nearest to the decimal number, in a fifth of the time.
-    values = _whole_numbers(text.replace(".", "")) / 10.0 ** int(decimals[0])
+    values = _parse_integers(text.replace(".", "")) / 10.0 ** int(decimals[0])
     for zero in np.flatnonzero(values == 0).tolist():
         values[zero] = float(cells[zero])  # may have a sign
-    return PlainNumbers(values, int(decimals[0]))
+    return values, int(decimals[0])
 
 
-def _whole_numbers(text: str) -> Array:
+def _parse_integers(text: str) -> Array:
     return np.fromstring(text, dtype=np.int64, sep="\n")
 
 
-def common_decimals(decimals: Array, ends_in_zero: Array) -> int:
+def count_common_decimals(decimals: Array, ends_in_zero: Array) -> int:
     """The decimals that numbers are padded to, of which each has so many (n,); 0 where too many have more of them.
 
     1.0 beside 0.59 is padded to one decimal, and 1.10 beside 0.591 to two: the zero at the end shows it.
@@ -318,7 +280,7 @@ def common_decimals(decimals: Array, ends_in_zero: Array) -> int:
     return least if np.count_nonzero(is_least) >= MIN_PADDED * len(decimals) or (is_least & ends_in_zero).any() else 0
 
 
-def padding_of(cells: Sequence[str], decimal: str, by_zeros: bool = True) -> int:
+def count_padding(cells: Sequence[str], decimal: str, by_zeros: bool = True) -> int:
     """How many decimals numbers are padded to; 0 where a number with fewer of them shows that they are not.
 
     by_zeros: whether a zero at the end of one number shows it
@@ -327,6 +289,5 @@ def padding_of(cells: Sequence[str], decimal: str, by_zeros: bool = True) -> int
         len(cell) - 1 - cell.rfind(decimal) if decimal in cell and cell[-1].isdigit() and "e" not in cell.lower() else 0
         for cell in cells
     ]
-    return common_decimals(
-        np.array(decimals), np.array([by_zeros and cell.endswith("0") for cell in cells], dtype=bool)
-    )
+    ends_in_zero = np.array([by_zeros and cell.endswith("0") for cell in cells], dtype=bool)
+    return count_common_decimals(np.array(decimals), ends_in_zero)

@@ -23,69 +23,61 @@ from ..._backend.checks import first_line
 from .. import lazy_pandas as pd
 from ..options import InputError
 from . import EXTENSIONS, PARQUET, SPREADSHEETS, TABS
-from .cells import Columns, Style, decimal_sign, form_notes, missing_signs, sign_notes, typed_frame, with_decimal_points
-from .lines import delimiter_of, first_record, holds_names, note_on_shape, rows_of, without_comments
-from .numbers import MISSING, NUMBER, form_of, plain_number
+from .cells import Columns, Style, infer_types, read_strings
+from .lines import find_delimiter, holds_names, note_on_shape, remove_comments, split_rows
+from .numbers import NUMBER
 from .spreadsheets import read_sheet
 
-COLUMNS = "columns"
-"""The attribute of a Zarr array that holds the names of the columns of a table."""
+COLUMNS = "columns"  # the attribute of a Zarr array that holds the names of the columns of a table
 MARKS = {
     **dict.fromkeys((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff"), "utf-32"),
     **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "utf-16"),
 }
 """Encodings by the marks that files begin with; the longer marks first, as one of them begins with a shorter one."""
-MAX_LINES = 200
-"""Lines of a file by which it is recognized."""
-MAX_FIRST_ROWS = 20
-"""Rows that may show that a first column does not hold dates, as reading strings as dates takes long."""
+MAX_LINES = 200  # of a file by which it is recognized
+MAX_FIRST_ROWS = 20  # that may show that a first column does not hold dates, as reading strings as dates takes long
 MAX_OTHERS = 0.05  # share of the cells of a column of numbers that may be something else
 
 
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """A table as read.
-
-    lines: (n,) on which line of the file each row ends, or () where rows have no lines
-    cells: of delimited text, as they are in the file
-    """
+    """A table as read."""
 
     frame: pd.DataFrame
     style: Style
     notes: tuple[str, ...] = ()
-    lines: tuple[int, ...] = ()
-    cells: Columns = field(default_factory=dict)
+    lines: tuple[int, ...] = ()  # (n,) on which line of the file each row ends, or () where rows have no lines
+    cells: Columns = field(default_factory=dict)  # of delimited text, as they are in the file
 
     def place(self, row: int) -> str:
         """Where a row of the frame stands in the file, for messages."""
         return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
 
 
-def read_first_rows(path: Path, sheet: str | None = None) -> TableFile | None:
-    """The first rows of a file, for recognizing what it holds; None where it is not a table that can be read."""
+def read_first_rows(path: Path, sheet: str | None = None) -> TableFile:
+    """The first rows of a file, for recognizing what it holds; an empty table where it cannot be read as one."""
     ending = path.suffix.lower()
+    empty = TableFile(pd.DataFrame(), Style())
     if ending not in EXTENSIONS or not path.is_file():
-        return None
+        return empty
     try:
         if ending in PARQUET:
             return TableFile(pd.read_parquet(path).head(MAX_LINES), Style())
         if ending in SPREADSHEETS:
-            lines = read_sheet(path, sheet).content.splitlines(keepends=True)[:MAX_LINES]
+            lines = read_sheet(path, sheet)[0].splitlines(keepends=True)[:MAX_LINES]
         else:
             with path.open("rb") as file:
                 lines = list(islice(file, MAX_LINES))
-        return _cut(path, b"".join(lines), pad_short=True)[1]
+        return _parse_text(path, b"".join(lines), pad_short=True)[1]
     except Exception:  # reading the file reports what is wrong with it, in better words
-        return None
+        return empty
 
 
-def numbers_beside_dates(table: TableFile | None) -> list[bool]:
+def numbers_beside_dates(table: TableFile) -> list[bool]:
     """Whether each column beside a first column of rising or falling dates holds numbers; empty without such dates.
 
     The first rows decide. A few cells that are not numbers may be among them: whoever reads the column says which.
     """
-    if table is None:
-        return []
     if not table.cells:
         frame = table.frame.head(MAX_LINES)
         frame = frame.reset_index() if isinstance(frame.index, pd.DatetimeIndex) else frame
@@ -98,16 +90,9 @@ def numbers_beside_dates(table: TableFile | None) -> list[bool]:
     if not are_dates(pd.Series(first[:MAX_FIRST_ROWS])) or not are_dates(pd.Series(first)):
         return []
     try:
-        return [_are_numbers(cells) for cells in _plain_texts(Path(), columns, table)[0].values()]
+        return [_are_numbers(cells) for cells in read_strings(Path(), columns, table.style, table.place)[0].values()]
     except InputError:  # reading the file reports it
         return []
-
-
-def first_texts(table: TableFile | None) -> pd.DataFrame:
-    """The first rows of a table as texts; no columns where it could not be read."""
-    if table is None:
-        return pd.DataFrame()
-    return pd.DataFrame(table.cells, dtype="str") if table.cells else table.frame.reset_index().astype("str")
 
 
 def are_dates(cells: pd.Series) -> bool:
@@ -150,58 +135,35 @@ def read_table(
     ending = files[0].suffix.lower()
     _require_spreadsheet(files[0], sheet)
     if ending in (*PARQUET, ".npy") or zarr_header(path) is not None:
-        frames = [(_parquet if ending in PARQUET else _matrix)(file) for file in files]
+        frames = [(_read_parquet if ending in PARQUET else _read_matrix)(file) for file in files]
         frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
         if transpose and ending in PARQUET:
             raise InputError(f"transpose: {path} has a type for each column. Transpose the frame, and write it again.")
         return TableFile(matrix_frame(frame.to_numpy().T) if transpose else frame, Style())
     content, on_sheet = _read_content(path, sheet) if not parts else (_join_parts(parts, header), ())
     content = _transpose_text(path, content) if transpose else content
-    text, read = _cut(path, content, pad_short=False, header=header)
+    text, read = _parse_text(path, content, pad_short=False, header=header)
     on_shape = () if transpose else note_on_shape(path, read.cells, read.lines)
-    frame, style, notes = typed_frame(path, text, read.cells, read.style, types, words)
+    frame, style, notes = infer_types(path, text, read.cells, read.style, types, words)
     return replace(read, frame=frame, style=style, notes=(*on_sheet, *on_shape, *read.notes, *notes))
 
 
 def read_texts(path: Path, sheet: str | None = None, pad_first: bool = False) -> TableFile:
-    """The table in a file, cells of delimited text as texts, with decimal points and without signs or separators.
+    """The table in a file, cells of delimited text as strings, with decimal points and without signs or separators.
 
     A line that ends early has missing cells at its end, as the first one may if it holds data (`pad_first`). Columns of
     Parquet files keep their dtype.
     """
     _require_spreadsheet(path, sheet)
     if path.suffix.lower() in PARQUET:
-        frame = _parquet(path)
+        frame = _read_parquet(path)
         frame = frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
         return TableFile(frame.set_axis([str(name) for name in frame.columns], axis=1), Style())
     content, on_sheet = _read_content(path, sheet)
-    _, read = _cut(path, content, pad_short=True, pad_first=pad_first)
-    texts, style, notes = _plain_texts(path, read.cells, read)
+    _, read = _parse_text(path, content, pad_short=True, pad_first=pad_first)
+    strings, style, notes = read_strings(path, read.cells, read.style, read.place)
     notes = [*on_sheet, *read.notes, *notes]
-    return replace(read, frame=pd.DataFrame(texts, dtype="str"), style=style, notes=tuple(notes))
-
-
-def _plain_texts(path: Path, raw: Columns, read: TableFile) -> tuple[dict[str, list[str | None]], Style, list[str]]:
-    """Cells as texts, None for missing ones, with numbers as they are written in programs; how they were, and notes."""
-    delimiter = read.style.delimiter
-    sign = decimal_sign(raw, delimiter)
-    forms = {name: form for name, cells in raw.items() if (form := form_of(cells, sign)) is not None}
-    # Separators of thousands alone are ambiguous beside other delimiters: the whole file decides about them below.
-    forms = {name: form for name, form in forms.items() if delimiter == "," or form.prefix or form.suffix}
-    signs = {name: marks for name, cells in raw.items() if (marks := missing_signs(cells, name in forms))}
-    cells = {name: [plain_number(cell, sign, units=True) or cell for cell in raw[name]] for name in forms}
-    missing = {name: MISSING.union(signs.get(name, ())) for name in raw}
-    texts = {name: [None if cell in missing[name] else cell for cell in cells.get(name, raw[name])] for name in raw}
-    style = replace(read.style, decimal=".", forms=forms)
-    notes = [*sign_notes(signs), *form_notes(forms, raw, end="")]
-    if delimiter == ",":
-        return texts, style, notes
-    others = pd.DataFrame({name: column for name, column in texts.items() if name not in forms}, dtype="str")
-    if others.empty:
-        return texts, replace(style, decimal=sign), notes
-    others, decimal, on_commas = with_decimal_points(others, path, read.place)
-    rewritten = {name: [None if pd.isna(cell) else cell for cell in others[name]] for name in others}
-    return {**texts, **rewritten}, replace(style, decimal=sign if forms else decimal), [*notes, *on_commas]
+    return replace(read, frame=pd.DataFrame(strings, dtype="str"), style=style, notes=tuple(notes))
 
 
 def _require_spreadsheet(path: Path, sheet: str | None) -> None:
@@ -228,10 +190,12 @@ def _read_content(path: Path, sheet: str | None = None) -> tuple[bytes, tuple[st
 def _join_parts(parts: Sequence[Path], header: bool | None) -> bytes:
     """The delimited text of parts as that of one file, whose column names stand on its first line only."""
     contents = [_read_content(part)[0] for part in parts]
-    style = _cut(parts[0], contents[0], pad_short=False, header=header)[1].style
+    style = _parse_text(parts[0], contents[0], pad_short=False, header=header)[1].style
     texts = [_decode(part, content)[0] for part, content in zip(parts, contents, strict=True)]
     if style.header:
-        names = first_record(texts[0], style.delimiter)
+        lines = io.StringIO(texts[0], newline="")
+        next(csv.reader(lines, delimiter=style.delimiter))  # cells may hold line breaks between quotes
+        names = texts[0][: lines.tell()]
         for part, text in zip(parts, texts, strict=True):
             if not text.startswith(names):
                 rule = f"its first line is not that of {parts[0].name}, which holds the names of the columns"
@@ -243,24 +207,23 @@ def _join_parts(parts: Sequence[Path], header: bool | None) -> bytes:
 
 def _transpose_text(path: Path, content: bytes) -> bytes:
     """Delimited text whose lines are the columns of another one."""
-    _, read = _cut(path, content, pad_short=False, header=False)
+    _, read = _parse_text(path, content, pad_short=False, header=False)
     text = io.StringIO(newline="")
     csv.writer(text, delimiter=read.style.delimiter, lineterminator=read.style.newline).writerows(read.cells.values())
     return text.getvalue().encode(read.style.encoding)
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def _read_parquet(path: Path) -> pd.DataFrame:
     content, _ = _read_content(path)
     try:
         return pd.read_parquet(io.BytesIO(content))
     except ImportError:
         raise InputError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow, or save as CSV.") from None
     except Exception as error:  # errors of pyarrow share no base class
-        message = f"{path}: cannot be read as Parquet ({first_line(error)}). Save it again, or as CSV."
-        raise InputError(message) from None
+        raise InputError(f"{path}: cannot be read as Parquet ({first_line(error)}). Save it again or as CSV.") from None
 
 
-def _matrix(path: Path) -> pd.DataFrame:
+def _read_matrix(path: Path) -> pd.DataFrame:
     """The data frame of a matrix in .npy or Zarr; attributes of the latter may name its columns."""
     try:
         if zarr_header(path) is None:
@@ -283,12 +246,12 @@ def matrix_frame(array: Array, where: str = "") -> pd.DataFrame:
         rule = f"{where}a table must be a matrix, one row per example; got shape {array.shape}."
         raise InputError(f"{rule} {remedy}".rstrip())
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{where}a matrix must hold numbers; got {array.dtype}. Put texts into a data frame or a CSV.")
+        raise InputError(f"{where}a matrix must hold numbers; got {array.dtype}. Put strings into a data frame or CSV.")
     native = array.astype(array.dtype.newbyteorder("="), copy=False)  # pandas reads no big-endian numbers
     return pd.DataFrame(native, columns=[f"x{j + 1}" for j in range(array.shape[1])])
 
 
-def _cut(
+def _parse_text(
     path: Path, content: bytes, pad_short: bool, header: bool | None = None, pad_first: bool = False
 ) -> tuple[str, TableFile]:
     """Delimited text, and its cells with all else that is known of them but their types.
@@ -303,14 +266,14 @@ def _cut(
     is_sheet = path.suffix.lower() in SPREADSHEETS
     if named := re.match(r"sep=(.)\r?\n", text):  # Excel names the delimiter so
         delimiter, skipped, text = named[1], 1, text[named.end() :]
-    text, n_comments = (text, 0) if is_sheet else without_comments(text)
+    text, n_comments = (text, 0) if is_sheet else remove_comments(text)
     if n_comments:
         are = "1 line that begins with # is" if n_comments == 1 else f"{n_comments:,} lines that begin with # are"
         notes.append(f"{are} skipped as comments")
     if not named:
         tabs = path.suffix.lower() in TABS and "\t" in text.lstrip("\r\n").partition("\n")[0]
-        delimiter = "," if is_sheet else "\t" if tabs else delimiter_of(text)
-    rows, lines, remarks = rows_of(path, text, delimiter, skipped, pad_short, pad_first)
+        delimiter = "," if is_sheet else "\t" if tabs else find_delimiter(text)
+    rows, lines, remarks = split_rows(path, text, delimiter, skipped, pad_short, pad_first)
     if remarks:
         text = "".join(islice(io.StringIO(text, newline=""), lines[-1] - skipped))
         notes += [f"the line {remark!r} below the table is skipped" for remark in remarks]

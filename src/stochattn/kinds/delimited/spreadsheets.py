@@ -9,7 +9,6 @@ from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
 
 from ..._backend.checks import suggest_names
 from ..options import InputError, listed
@@ -18,24 +17,17 @@ Cell = str | bool | float | int | date | datetime | time | timedelta | None
 MIDNIGHT = time()
 
 
-class Sheet(NamedTuple):
-    """The text of a sheet, whose lines are its rows, and notes on what was read."""
+def read_sheet(path: Path, sheet: str | int | None = None) -> tuple[bytes, tuple[str, ...]]:
+    """The text of a sheet, whose lines are its rows, and notes on what was read.
 
-    content: bytes
-    notes: tuple[str, ...]
-
-
-def read_sheet(path: Path, sheet: str | int | None = None) -> Sheet:
-    """A sheet by its name or its number from 1, or else the first with a table; InputError for none."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}). Choose another file.") from None
+    sheet: its name or its number from 1; None for the first that holds a table
+    """
+    status = path.stat()
     return _read_sheet(path, None if sheet is None else str(sheet), status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=1)  # a file is looked at more than once on the way from its recognition to its table
-def _read_sheet(path: Path, sheet: str | None, changed: int, size: int) -> Sheet:
+def _read_sheet(path: Path, sheet: str | None, changed: int, size: int) -> tuple[bytes, tuple[str, ...]]:
     try:
         calamine = import_module("python_calamine")
     except ImportError:
@@ -45,7 +37,7 @@ def _read_sheet(path: Path, sheet: str | None, changed: int, size: int) -> Sheet
         with path.open("rb") as file:  # its content says the format: a name may have the wrong extension
             workbook = calamine.CalamineWorkbook.from_filelike(file)
         names = list(workbook.sheet_names)
-        asked = names if sheet is None else [_named(path, sheet, names)]
+        asked = names if sheet is None else [_find_sheet(path, sheet, names)]
         sheets = ((name, workbook.get_sheet_by_name(name).to_python(skip_empty_area=False)) for name in asked)
         name, rows = _first_table(sheets)
     except calamine.PasswordError:
@@ -59,10 +51,10 @@ def _read_sheet(path: Path, sheet: str | None, changed: int, size: int) -> Sheet
         others = listed([repr(title) for title in names if title != name], 6)
         how = "" if sheet is not None else "; sheet=NAME reads another"
         notes.append(f"read from the sheet {name!r}, one of {len(names)} (the others: {others}){how}")
-    rows, titles = _without_titles(rows)
+    rows, titles = _empty_titles(rows)
     notes += [f"the first line {title!r} is a title and is skipped" for title in titles]
     used = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(map(_is_filled, cells))]
-    columns = [_texts([row[place] for row in rows]) for place in used]
+    columns = [_write_cells([row[place] for row in rows]) for place in used]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for cells in zip(*columns, strict=True):
@@ -70,10 +62,10 @@ def _read_sheet(path: Path, sheet: str | None, changed: int, size: int) -> Sheet
             writer.writerow(cells)
         else:  # stays, so that lines have the numbers of rows
             text.write("\n")
-    return Sheet(text.getvalue().encode(), tuple(notes))
+    return text.getvalue().encode(), tuple(notes)
 
 
-def _named(path: Path, sheet: str, names: Sequence[str]) -> str:
+def _find_sheet(path: Path, sheet: str, names: Sequence[str]) -> str:
     if sheet in names:
         return sheet
     if sheet.isdecimal() and 1 <= int(sheet) <= len(names):
@@ -105,12 +97,12 @@ def _first_table(sheets: Iterable[tuple[str, list[list[Cell]]]]) -> tuple[str, l
     return best
 
 
-def _without_titles(rows: list[list[Cell]]) -> tuple[list[list[Cell]], list[str]]:
+def _empty_titles(rows: list[list[Cell]]) -> tuple[list[list[Cell]], list[str]]:
     """The rows, with those above the table emptied that hold one cell alone, where others have more."""
     titles: list[str] = []
     for place, row in enumerate(rows):
         cells = [cell for cell in row if _is_filled(cell)]
-        if len(cells) > 1 or (cells and max(sum(map(_is_filled, other)) for other in rows) < 2):
+        if len(cells) > 1 or (cells and max(sum(map(_is_filled, line)) for line in rows) < 2):
             return rows, titles
         if cells:
             titles.append(str(cells[0]))
@@ -118,13 +110,13 @@ def _without_titles(rows: list[list[Cell]]) -> tuple[list[list[Cell]], list[str]
     return rows, titles
 
 
-def _texts(cells: Sequence[Cell]) -> list[str]:
-    """The cells of a column as texts: dates alone where no date has a time."""
+def _write_cells(cells: Sequence[Cell]) -> list[str]:
+    """The cells of a column as strings: dates alone where no date has a time."""
     has_times = any(isinstance(cell, datetime) and cell.time() != MIDNIGHT for cell in cells)
-    return [_text(cell, has_times) for cell in cells]
+    return [_write_cell(cell, has_times) for cell in cells]
 
 
-def _text(cell: Cell, has_times: bool) -> str:
+def _write_cell(cell: Cell, has_times: bool) -> str:
     if cell is None:
         return ""
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:

@@ -1,1 +1,1 @@
-"""Protein families: aligned sequences, read from alignment files or given as texts."""
+"""Protein families: aligned sequences, read from alignment files or given as strings."""

@@ -12,20 +12,9 @@ from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
 from ..codec import condition_text
-from ..options import with_count
+from . import reading
 from .description import ProteinOptions
 from .generator.sequences import GAP, one_hot
-from .reading import (
-    ALPHABETS,
-    Alignment,
-    Alphabet,
-    Profile,
-    build_profile,
-    format_sequences,
-    parse_alignment,
-    parse_profile,
-    read_profile,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +36,7 @@ class ProteinCodec(Codec):
     names_nearest: bool = True  # whether headers of new sequences name the nearest stored one
 
     @classmethod
-    def of(cls, source: str, alignment: Alignment, options: ProteinOptions) -> ProteinCodec:
+    def of(cls, source: str, alignment: reading.Alignment, options: ProteinOptions) -> ProteinCodec:
         """The codec of the sequences with few gaps in match columns; `source` names the alignment in messages."""
         limit, sequence_limit = options.max_column_gaps, options.max_sequence_gaps
         for name in ("max_column_gaps", "max_sequence_gaps"):
@@ -72,16 +61,16 @@ class ProteinCodec(Codec):
             ((~match & ~inserted).sum(), "column{s} in which no sequence has a residue {were} dropped"),
             ((~kept).sum(), f"sequence{{s}} with more than {sequence_limit:.0%} gaps {{were}} dropped"),
         )
-        one, several = {"s": "", "were": "was"}, {"s": "s", "were": "were"}
-        notes = (with_count(n, rule.format(**one), rule.format(**several)) for n, rule in counts if n)
+        forms = {True: {"s": "", "were": "was"}, False: {"s": "s", "were": "were"}}
+        notes = (f"{n:,} {rule.format(**forms[n == 1])}." for n, rule in counts if n)
         ids = tuple(alignment.names[i] for i in np.flatnonzero(kept))
-        profile = None if options.hmm is None else read_profile(options.hmm, alignment.alphabet)
+        profile = None if options.hmm is None else reading.read_profile(options.hmm, alignment.alphabet)
         return cls(
             stored=alignment.codes[kept][:, columns],
             ids=ids,
             columns=columns,
             width=len(inserts),
-            notes=(*alignment.notes, *(f"{note}." for note in notes)),
+            notes=(*alignment.notes, *notes),
             scored=options.score or profile is not None,
             profile_text=profile,
             insertions=tuple(np.flatnonzero(inserted[columns]).tolist()),
@@ -92,9 +81,7 @@ class ProteinCodec(Codec):
     @cached_property
     def match(self) -> Array:
         """Which of the kept columns are match columns, (L,) booleans."""
-        mask = np.ones(len(self.columns), dtype=bool)
-        mask[list(self.insertions)] = False
-        return mask
+        return ~np.isin(np.arange(len(self.columns)), self.insertions)
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -102,18 +89,18 @@ class ProteinCodec(Codec):
         return tuple(str(i + 1) for i in self.columns[self.match])
 
     @property
-    def letters(self) -> Alphabet:
-        return ALPHABETS[self.alphabet]
+    def letters(self) -> reading.Alphabet:
+        return reading.ALPHABETS[self.alphabet]
 
     @cached_property
-    def profile(self) -> Profile:
+    def profile(self) -> reading.Profile:
         text = self.profile_text
-        return build_profile(self.stored, self.alphabet) if text is None else parse_profile(text)
+        return reading.build_profile(self.stored, self.alphabet) if text is None else reading.parse_profile(text)
 
     def encode(self, items: Array | Sequence[str]) -> Array:
         """Sequences as codes (n, L), from codes or from strings such as `to_user` returns."""
         if len(items) and isinstance(items[0], str):
-            alignment = parse_alignment(items, self.alphabet, varied=False)  # type: ignore[arg-type]
+            alignment = reading.parse_alignment(items, self.alphabet, varied=False)  # type: ignore[arg-type]
             return self.select_columns("items", alignment.codes)
         return np.asarray(items, dtype=np.uint8)
 
@@ -140,7 +127,7 @@ class ProteinCodec(Codec):
         """Sequences as strings with the columns of the alignment of the file; dropped columns are gaps."""
         codes = np.full((len(items), self.width), GAP, dtype=np.uint8)
         codes[:, self.columns] = items
-        return format_sequences(codes, self.alphabet)
+        return reading.format_sequences(codes, self.alphabet)
 
     def condition(self, values: Mapping[int | str, str]) -> Conditioned:
         """Residues, or "-", by column of the alignment of the file, from 1: {12: "W"}."""

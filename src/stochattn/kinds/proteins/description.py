@@ -8,10 +8,6 @@ from types import MappingProxyType
 
 from ..options import HopfieldOptions, KindDescription, NoOptions, option
 
-EXTENSIONS = (
-    *(".sto", ".stk", ".sth", ".stockholm", ".fasta", ".fa", ".faa", ".fas", ".afa", ".a2m", ".a3m", ".aln"),
-    *(".fna", ".clustal", ".clw", ".psi", ".psiblast", ".msa"),
-)
 GAPS = ("zeros", "symbol")
 ALPHABETS = ("protein", "dna", "rna")
 
@@ -52,7 +48,10 @@ class ProteinDescription(KindDescription):
     name, item, items, part = "protein", "sequence", "sequences", "position"
     inputs = "an alignment of proteins, DNA or RNA (Stockholm, FASTA, A2M, Clustal)"
     condition_help = "residue 12=W"
-    suffixes = EXTENSIONS
+    suffixes = (
+        *(".sto", ".stk", ".sth", ".stockholm", ".fasta", ".fa", ".faa", ".fas", ".afa", ".a2m", ".a3m", ".aln"),
+        *(".fna", ".clustal", ".clw", ".psi", ".psiblast", ".msa"),
+    )
     codec_options = ProteinOptions
     generators = MappingProxyType({"latent": NoOptions, "hopfield": ProteinHopfieldOptions, "gaussian": NoOptions})
 

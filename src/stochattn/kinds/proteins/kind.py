@@ -1,7 +1,4 @@
-"""Protein families as a kind of data, and sequences as rows of a memory bank.
-
-The control of a page that conditions residues: a sequence logo to click on.
-"""
+"""Protein families as a kind of data, and sequences as rows of a memory bank."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from .codec import ProteinCodec
 from .description import GAPS, ProteinDescription, ProteinHopfieldOptions, ProteinOptions
 from .generator.latent import CalibratedLatent
 from .generator.sequences import GAP, WeightedSequences, indicators, nearest_identity, one_hot
-from .reading import join_alignments, parse_alignment, read_alignment, score, share_of_members
+from .reading import MAX_EVALUE, join_alignments, parse_alignment, read_alignment, score
 from .sequences import CONSERVED, FastaWriter, StockholmWriter, compare_sequences, residue_shares, sequence_gallery
 
 MAX_LETTERS = 5  # of a column of the logo, the most frequent ones
@@ -63,13 +60,13 @@ def _summarize(extra: Mapping[str, Array]) -> dict[str, float]:
     figures = {"identity": float(np.mean(extra["identity"]))} if "identity" in extra else {}
     if "evalue" in extra:
         hits = extra["score"][np.isfinite(extra["score"])]
-        figures["profile_pass"] = share_of_members(extra["evalue"])
+        figures["profile_pass"] = float((extra["evalue"] < MAX_EVALUE).mean())
         figures["score"] = float(np.median(hits)) if len(hits) else float("nan")
     return figures
 
 
 class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
-    """Aligned sequences of a protein family."""
+    """Reads alignments, fits their generators, and compares, shows and writes sequences."""
 
     alternatives = ("hopfield", "gaussian")
     formats = Format("fasta", (".fasta", ".fa", ".faa", ".afa")), Format("stockholm", (".sto", ".stk", ".stockholm"))
@@ -125,12 +122,12 @@ class ProteinKind(ProteinDescription, Kind["ProteinCodec"]):
     def prepare_for_density(
         self, codec: ProteinCodec, items: Array | Sequence[str]
     ) -> tuple[Array | Sequence[str], Array | None]:
-        """Sequences as texts by name or in a list, or as codes."""
+        """Sequences as strings by name or in a list, or as codes."""
         if isinstance(items, Mapping):
             items = list(items.values())
         if isinstance(items, str) or not len(items):
-            rule = "items must be sequences, as texts by name or in a list; got"
-            raise InputError(f"{rule} {'one text' if isinstance(items, str) else 'none'}. Pass a list of texts.")
+            rule = "items must be sequences, as strings by name or in a list; got"
+            raise InputError(f"{rule} {'one string' if isinstance(items, str) else 'none'}. Pass a list of strings.")
         return items, None
 
     def writer(self, codec: ProteinCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
@@ -172,9 +169,8 @@ class ProteinEmbedding(LinearEmbedding):
         check_choice("gaps", options.gaps, GAPS)
         temperature = options.decode_temperature
         if temperature is not None:
-            check_positive(
-                "decode_temperature", temperature, "Leave it out to decode each position to its likeliest letter."
-            )
+            remedy = "Leave it out to decode each position to its most probable letter."
+            check_positive("decode_temperature", temperature, remedy)
         as_zeros = options.gaps == "zeros"
         channels = one_hot(codes) if as_zeros else indicators(codes).reshape(len(codes), -1)
         fitted = Coordinates.fit(channels, variance=options.variance, whiten=options.whiten, norm=options.norm)
@@ -236,14 +232,13 @@ class ProteinEmbedding(LinearEmbedding):
     @cached_property
     def _readout(self) -> tuple[Array, Array]:
         """From coordinates to 21 channels, the last 1 minus the sum of the others: offset (1, 21 L), map (d, 21 L)."""
-        mean, outward = self.coordinates.mean[None], self.coordinates.outward
-        outward = np.eye(mean.size) if outward is None else outward
-        maps = []
-        for total, rows in ((1, mean), (0, outward)):
-            channels = rows.reshape(len(rows), -1, GAP)
-            channels = np.concatenate([channels, total - channels.sum(-1, keepdims=True)], axis=-1)
-            maps.append(channels.transpose(0, 2, 1).reshape(len(rows), -1).astype(np.float32))
-        return maps[0], maps[1]
+        mean, outward = self.coordinates.mean, self.coordinates.outward
+        rows = np.vstack([mean, np.eye(len(mean)) if outward is None else outward])
+        channels = rows.reshape(len(rows), -1, GAP)
+        totals = np.eye(len(rows), 1)[..., None]  # of the 21 channels: 1 for the mean, 0 for directions
+        channels = np.concatenate([channels, totals - channels.sum(-1, keepdims=True)], axis=-1)
+        maps = channels.transpose(0, 2, 1).reshape(len(rows), -1).astype(np.float32)
+        return maps[:1], maps[1:]
 
 
 KIND = ProteinKind()

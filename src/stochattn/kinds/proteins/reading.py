@@ -54,14 +54,13 @@ ALPHABETS = {
 }
 
 
-def detect_alphabet(source: str, rows: Array, wanted: str | None, varied: bool = True) -> Alphabet:
-    """The alphabet of capital letters (n, width): the wanted one, or the one that the letters show.
+def _detect_alphabet(source: str, rows: Array, letters: Counter[str], wanted: str | None, varied: bool) -> Alphabet:
+    """The alphabet of capital letters (n, width) with these counts: the wanted one, or the one that the letters show.
 
     varied: whether there must be at least two letters
     """
     if wanted is not None and wanted not in ALPHABETS:
         raise InputError(f"alphabet must be one of {', '.join(ALPHABETS)}; got {wanted!r}.")
-    letters = Counter(rows[np.char.isalpha(rows)].tolist())
     if varied and len(letters) == 1:
         (letter,) = letters
         raise InputError(f"{source} holds the letter {letter} only: sequences need at least two different letters.")
@@ -75,8 +74,7 @@ def detect_alphabet(source: str, rows: Array, wanted: str | None, varied: bool =
     nucleotides = sum(letters[letter] for letter in "ACGTUN")
     if letters.total() < MIN_LETTERS or nucleotides < MIN_SHARE * letters.total():
         # A sequence of nucleotides among proteins is a mistake.
-        is_letter = np.char.isalpha(rows)
-        n_letters, n_nucleotides = is_letter.sum(1), np.isin(rows, list("ACGTUN")).sum(1)
+        n_letters, n_nucleotides = np.char.isalpha(rows).sum(1), np.isin(rows, list("ACGTUN")).sum(1)
         outliers = np.flatnonzero((n_letters >= MIN_ROW) & (n_nucleotides >= MIN_SHARE * n_letters))
         if len(outliers):
             where = f"sequence {outliers[0] + 1} of {source} looks like DNA or RNA, and others like proteins"
@@ -238,7 +236,7 @@ def _find_different_length(content: bytes) -> str | None:
 def parse_alignment(
     sequences: Mapping[str, str] | Sequence[str], alphabet: str | None = None, varied: bool = True
 ) -> Alignment:
-    """An alignment of strings of one length, by name or numbered from 1; see `detect_alphabet`."""
+    """An alignment of strings of one length, by name or numbered from 1; see `_detect_alphabet`."""
     named = dict(sequences) if isinstance(sequences, Mapping) else {str(i + 1): s for i, s in enumerate(sequences)}
     lengths = sorted({len(text) for text in named.values()})
     if lengths in ([], [0]):
@@ -259,7 +257,7 @@ def _encode(
     used = Counter(capital[is_letter].tolist())
     if varied and not used:
         raise InputError(f"{source} holds only gaps: an alignment needs residues.")
-    alphabet, notes = detect_alphabet(source, capital, wanted, varied), []
+    alphabet, notes = _detect_alphabet(source, capital, used, wanted, varied), []
     known_letters = np.array(list(alphabet.letters))
     if wanted is None and alphabet.name != "protein":
         notes.append(f"the sequences are read as {alphabet.name.upper()}; alphabet='protein' reads them as proteins.")
@@ -277,11 +275,6 @@ def _encode(
         capital[capital == letter] = replacement
     codes = np.where(np.isin(capital, known_letters), np.searchsorted(known_letters, capital), GAP).astype(np.uint8)
     return Alignment(names, codes, inserts, tuple(notes), alphabet.name)
-
-
-def share_of_members(evalues: Array) -> float:
-    """Share of E-values (n,) below 0.01."""
-    return float((evalues < MAX_EVALUE).mean())
 
 
 def build_profile(codes: Array, letters: str = "protein") -> Profile:

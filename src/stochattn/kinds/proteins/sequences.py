@@ -18,7 +18,7 @@ from .generator.sequences import GAP as GAP
 from .generator.sequences import nearest_identity
 from .generator.sequences import one_hot as one_hot
 from .reading import LETTERS as LETTERS
-from .reading import build_profile, score, share_of_members
+from .reading import MAX_EVALUE, build_profile, score
 
 TINY = 1e-10  # ε of the published divergences
 CONSERVED, MIN_CONSERVED = "conserved sites kept", 0.95
@@ -32,7 +32,8 @@ BLOCK = 10  # residues that stay together when a line of a page wraps
 def compare_sequences(codec: ProteinCodec, items: Array) -> Comparison:
     """New sequences (n, L) against the stored ones."""
     letters = codec.letters.symbols
-    members = share_of_members(score(np.asarray(items), build_profile(codec.stored, codec.alphabet), len(items))[1])
+    _, evalues = score(np.asarray(items), build_profile(codec.stored, codec.alphabet), len(items))
+    members = float((evalues < MAX_EVALUE).mean())
     new, stored = np.asarray(items)[:, codec.match], codec.stored[:, codec.match]
     _, identity = nearest_identity(new, stored)
     diversity, stored_diversity = pairwise_diversity(new), pairwise_diversity(stored)

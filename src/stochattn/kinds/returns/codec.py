@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ..._backend.arrays import Array, ArrayLike
-from ..._backend.checks import check_choice, check_count
+from ..._backend.checks import check_choice, check_count, suggest_names
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
 from .description import OUTPUTS
@@ -125,11 +124,8 @@ class ReturnsCodec(Codec):
         for key, value in values.items():
             ticker, day = key if isinstance(key, tuple) else (key, 1)
             if ticker not in self.tickers:
-                names = str(ticker).upper(), str(ticker)
-                similar = next(filter(None, (difflib.get_close_matches(name, self.tickers) for name in names)), [])
-                examples = f"there are {len(self.tickers)}, such as {', '.join(self.tickers[:3])}"
-                instead = f"the nearest names are {', '.join(similar)}" if similar else examples
-                raise InputError(f"there is no ticker {ticker!r}; {instead}.")
+                examples = f"There are {len(self.tickers)}, such as {', '.join(self.tickers[:3])}"
+                raise InputError(f"there is no ticker {ticker!r}. {suggest_names(ticker, self.tickers)}{examples}.")
             if isinstance(day, bool) or not isinstance(day, int | np.integer) or not 1 <= day <= self.window:
                 raise InputError(f"{ticker}: the day must lie between 1 and {self.window}, the window; got {day!r}.")
             name, column = ticker if day == 1 else f"{ticker} on day {day}", self.tickers.index(ticker)

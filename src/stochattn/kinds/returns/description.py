@@ -118,10 +118,11 @@ def _simplify(name: str) -> str:
     return re.sub(r"[\W_]", "", name.lower())
 
 
-def find_column(table: pd.DataFrame, names: Sequence[str]) -> str | None:
-    """The column with the first of these names, ignoring case, spaces and signs."""
+def find_column(table: pd.DataFrame, names: Sequence[str], candidates: Sequence[str] = ()) -> str | None:
+    """The column with the first of these names, ignoring case, spaces and signs, or else the only candidate."""
     plain = {_simplify(column): column for column in reversed(table.columns)}
-    return next((plain[name] for name in names if name in plain), None)
+    only = candidates[0] if len(candidates) == 1 else None
+    return next((plain[name] for name in names if name in plain), only)
 
 
 def find_date_column(table: pd.DataFrame) -> str | None:
@@ -152,12 +153,12 @@ class ReturnsDescription(KindDescription):
 
     def recognizes(self, path: Path) -> bool:
         """A table of dates and numbers, or one in long format."""
-        from ..delimited.reading import first_texts, numbers_beside_dates, read_first_rows
+        from ..delimited.reading import numbers_beside_dates, read_first_rows
 
         first = read_first_rows(path)
-        numbers, texts = numbers_beside_dates(first), first_texts(first)
-        has_numbers = len(numbers) > 1 and all(numbers)
-        return (has_numbers and could_be_history(texts.iloc[:, 1:])) or is_long(texts)
+        numbers = numbers_beside_dates(first)
+        texts = pd.DataFrame(first.cells, dtype="str") if first.cells else first.frame.reset_index().astype("str")
+        return (len(numbers) > 1 and all(numbers) and could_be_history(texts.iloc[:, 1:])) or is_long(texts)
 
     def accepts(self, data: object) -> bool:
         """A data frame in long format, or one of numbers beside dates, which in pandas are the index."""

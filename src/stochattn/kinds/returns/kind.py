@@ -1,7 +1,4 @@
-"""The kind of data "returns": histories of prices or returns, and scenarios of log-returns.
-
-The control of a page that sets the first days of scenarios.
-"""
+"""The kind of data "returns": histories of prices or returns, and scenarios of log-returns."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -28,9 +25,7 @@ from .reading import History, convert_frame, read_history
 from .writing import SIMILARITIES, ScenarioArrayWriter, ScenarioWriter, compare, read_scenarios, scenario_gallery
 
 MAX_DAYS = 10
-RECOGNIZED_NOTE = (
-    "dates beside numbers were read as a history of prices; if it is not a history of prices, pass kind='table'."
-)
+RECOGNIZED_NOTE = "dates beside numbers were read as prices; if it is not a history of prices, pass kind='table'."
 
 
 def scenario_controls(codec: ReturnsCodec) -> tuple[Control, ...]:
@@ -46,7 +41,7 @@ def _days(codec: ReturnsCodec, items: Array) -> Array:
 
 
 class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
-    """Histories of prices or returns. The generator "hopfield" is another name of "windows", which samples p_beta."""
+    """Reads histories, fits their generators, and compares, shows and writes scenarios."""
 
     alternatives = ("gaussian",)
     formats = (Format("csv", (".csv",)), Format("parquet", (".parquet", ".pq")), Format("npy", (".npy",)), ZARR)
@@ -68,7 +63,7 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
     )
 
     def read(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
-        return _codec(read_history(path, options.values, options.fill, options.sheet), str(path), options)
+        return _codec(read_history(path, options), str(path), options)
 
     def read_recognized(self, path: Path, options: ReturnsOptions) -> ReturnsCodec:
         """The codec of a history that the user did not call one: a note says that it may be a table instead."""
@@ -79,10 +74,10 @@ class ReturnsKind(ReturnsDescription, Kind["ReturnsCodec"]):
         return replace(codec, notes=(*codec.notes, RECOGNIZED_NOTE))
 
     def codec_of(self, data: object, options: ReturnsOptions) -> ReturnsCodec:
-        return _codec(convert_frame(data, options.values, options.fill), "the data frame", options)
+        return _codec(convert_frame(data, options), "the data frame", options)
 
-    def codec_from_state(self, state: dict[str, Any]) -> ReturnsCodec:
-        return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})
+    def codec_from_state(self, state: Mapping[str, object]) -> ReturnsCodec:
+        return ReturnsCodec(**{**state, "blocks": Blocks(*state["blocks"])})  # type: ignore[arg-type, misc]
 
     def fit_generator(
         self, name: str, codec: ReturnsCodec, weights: Array, options: WindowOptions | NoOptions

@@ -14,18 +14,8 @@ from .. import lazy_pandas as pd
 from ..delimited.reading import read_texts
 from ..native import is_other_frame, pandas_frame
 from ..options import listed, with_count
-from .description import (
-    FILLS,
-    FORMATS,
-    MIN_NEGATIVE,
-    TICKER_NAMES,
-    VALUE_NAMES,
-    VALUES,
-    are_bars,
-    find_column,
-    find_date_column,
-    restore_index,
-)
+from . import description
+from .description import FILLS, FORMATS, MIN_NEGATIVE, TICKER_NAMES, VALUE_NAMES, VALUES, ReturnsOptions
 
 LARGE_RETURN = 0.2  # returns are probably in percent if their median size is larger
 PERCENT = r"\s*[-+]?(?:\d+\.?\d*|\.\d+)\s*%\s*"
@@ -41,9 +31,9 @@ class History(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_history(path: Path, values: str = "auto", fill: str = "none", sheet: str | None = None) -> History:
-    """The log-returns of a CSV, TSV, Parquet file or spreadsheet; values, fill and sheet as in `ReturnsOptions`."""
-    file = read_texts(path, sheet)
+def read_history(path: Path, options: ReturnsOptions) -> History:
+    """The log-returns of a CSV, TSV, Parquet file or spreadsheet."""
+    file = read_texts(path, options.sheet)
     names = [str(name) for name in file.frame.columns]
     names[0] = names[0] or "date"  # the index of a saved data frame has no name
     if "" in names:
@@ -51,50 +41,51 @@ def read_history(path: Path, values: str = "auto", fill: str = "none", sheet: st
     table = file.frame.set_axis(names, axis=1).set_axis([file.place(i) for i in range(len(file.frame))])
     forms = zip(names, map(file.style.forms.get, file.frame.columns), strict=True)
     percent = [name for name, form in forms if form is not None and form.suffix.strip() == "%"]
-    return _make_history(table, str(path), values, fill, file.notes, percent)
+    return _make_history(table, str(path), options, list(file.notes), percent)
 
 
-def convert_frame(frame: object, values: str = "auto", fill: str = "none") -> History:
+def convert_frame(frame: object, options: ReturnsOptions) -> History:
     """The log-returns of a matrix, or of a data frame whose dates are its index or a column, or unknown."""
     if isinstance(frame, np.ndarray) and frame.ndim == 2:
-        names = [f"ticker {i + 1}" for i in range(frame.shape[1])]
-        return convert_frame(pd.DataFrame(frame, columns=names), values, fill)
+        frame = pd.DataFrame(frame, columns=[f"ticker {i + 1}" for i in range(frame.shape[1])])
     if not isinstance(frame, pd.DataFrame) and not is_other_frame(frame):
         got = f"an array of shape {frame.shape}" if isinstance(frame, np.ndarray) else type(frame).__name__
         raise InputError(f"returns must be a file, a data frame or a matrix with one row per day; got {got}.")
-    table = restore_index(pandas_frame(frame, "returns")[0])
+    table = description.restore_index(pandas_frame(frame, "returns")[0])
     table = table.set_axis([str(name) for name in table.columns], axis=1)
     table = table.set_axis([f"row {i + 1}" for i in range(len(table))])
     strings = table.select_dtypes(["object", "string"])
     percent = [name for name in strings if strings[name].dropna().astype(str).str.fullmatch(PERCENT).all()]
     table = table.assign(**{name: strings[name].str.strip().str.rstrip("% ") for name in percent})
-    return _make_history(table, "the data frame", values, fill, (), percent)
+    return _make_history(table, "the data frame", options, [], percent)
 
 
 def _make_history(
-    table: pd.DataFrame, source: str, values: str, fill: str, read_notes: tuple[str, ...], percent: list[str]
+    table: pd.DataFrame, source: str, options: ReturnsOptions, notes: list[str], percent: list[str]
 ) -> History:
-    """The log-returns of a table whose index names the place of each row in `source`; percent: columns in percent."""
-    check_choice("values", values, VALUES)
-    check_choice("fill", fill, FILLS)
+    """The log-returns of a table whose index names the place of each row in `source`.
+
+    notes:   those on how the table was read; each step adds its own
+    percent: columns in percent
+    """
+    check_choice("values", options.values, VALUES)
+    check_choice("fill", options.fill, FILLS)
     table = table.dropna(how="all")
     if percent:
         numbers = table[percent].apply(pd.to_numeric, errors="coerce") / 100
         table = table.assign(**{name: numbers[name].where(numbers[name].notna(), table[name]) for name in percent})
-    table, long_notes = _pivot(table, source)
-    table, bar_notes = _select_close(table)
-    table, dates, notes = _sort_days(table, source)
-    notes += [*read_notes, *long_notes, *bar_notes]
-    if percent:
         notes.append(f"numbers with a percent sign were divided by 100 ({listed(percent, 5)}).")
+    table = _select_close(_pivot(table, source, notes), notes)
+    table, dates = _sort_days(table, source, notes)
+    if len(table) < 2:
+        raise InputError(f"{source} has {len(table)} day, and a return needs two.")
     frame = _parse_numbers(table, source, notes)
-    if fill == "previous":
-        frame = _fill_missing(frame, values, notes)
-    frame = _drop_incomplete(frame, source, fill, notes)
+    if options.fill == "previous":
+        frame = _fill_missing(frame, options.values, notes)
+    frame = _drop_incomplete(frame, source, options.fill, notes)
     matrix, tickers = frame.to_numpy(), tuple(frame.columns)
     days = None if dates is None else tuple(str(day) for day in dates[table.index.isin(frame.index)])
-    values = _detect_values(frame, values)
-    if values == "returns":
+    if _detect_values(frame, options.values) == "returns":
         notes.append("values were read as log-returns.")
         if np.median(np.abs(matrix)) > LARGE_RETURN:
             notes.append(f"a typical value exceeds {LARGE_RETURN:g}: if these are percent, divide them by 100.")
@@ -108,30 +99,30 @@ def _make_history(
     return History(np.diff(np.log(matrix), axis=0), tickers, end_days, matrix[-1].copy(), tuple(notes))
 
 
-def _select_close(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The dates and the adjusted close of a file with the open, high, low and close of one ticker, and a note."""
-    date = find_date_column(table)
+def _select_close(table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """The dates and the adjusted close of a file with the open, high, low and close of one ticker."""
+    date = description.find_date_column(table)
     names = [name for name in table if name != date]
-    close = find_column(table[names], VALUE_NAMES)
-    if date is None or close is None or not are_bars(names):
-        return table, []
+    close = description.find_column(table[names], VALUE_NAMES)
+    if date is None or close is None or not description.are_bars(names):
+        return table
     others = listed([name for name in names if name != close], 7)
-    note = f"the columns are of one ticker: {close!r} was read as its price, and {others} were left out."
-    return table[[date, close]], [note]
+    notes.append(f"the columns are of one ticker: {close!r} was read as its price, and {others} were left out.")
+    return table[[date, close]]
 
 
-def _pivot(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:
-    """A table with a column per ticker from one with a row per day and ticker, and a note; other tables unchanged."""
-    date = find_date_column(table)
+def _pivot(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame:
+    """A table with a column per ticker from one with a row per day and ticker; other tables unchanged."""
+    date = description.find_date_column(table)
     if date is None or not table[date].duplicated().any():
-        return table, []
+        return table
     numbers = table.drop(columns=date).apply(pd.to_numeric, errors="coerce")
     strings = [name for name in numbers if not numbers[name].notna().any()]
-    ticker = find_column(table.drop(columns=date), TICKER_NAMES) or (strings[0] if len(strings) == 1 else None)
+    ticker = description.find_column(table.drop(columns=date), TICKER_NAMES, strings)
     if ticker is None:
-        return table, []
+        return table
     columns = [name for name in numbers if name != ticker and numbers[name].notna().any()]
-    value = find_column(table[columns], VALUE_NAMES) or (columns[0] if len(columns) == 1 else None)
+    value = description.find_column(table[columns], VALUE_NAMES, columns)
     if value is None:
         names = f"the columns of numbers are {listed(columns, 5)}" if columns else "there is no column of numbers"
         rule = f"{source}: there is a row for each day and ticker ({ticker}), and {names}"
@@ -153,17 +144,18 @@ def _pivot(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:
     wide = wide.reset_index().set_axis(places[wide.index].to_numpy())
     ignored = [name for name in table if name not in (date, ticker, value)]
     left_out = f"; {listed(ignored, 5)} {'was' if len(ignored) == 1 else 'were'} left out" if ignored else ""
-    n = len(wide.columns) - 1
-    note = f"rows with {date!r}, {ticker!r} and {value!r} became a row per day and a column for each of {n} tickers"
-    return wide, [f"{note}{left_out}."]
+    note = f"rows with {date!r}, {ticker!r} and {value!r} became a row per day and a column for each of"
+    notes.append(f"{note} {len(tickers)} tickers{left_out}.")
+    return wide
 
 
-def _sort_days(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, Array | None, list[str]]:
-    """The columns of tickers with sorted days, the dates (T,) if there are any, and notes."""
-    column = find_date_column(table)
+def _sort_days(table: pd.DataFrame, source: str, notes: list[str]) -> tuple[pd.DataFrame, Array | None]:
+    """The columns of tickers with sorted days, and the dates (T,) if there are any."""
+    column = description.find_date_column(table)
     if column is None:
-        return _drop_row_numbers(table, source), None, ["there are no dates: rows were read as consecutive days."]
-    dates, notes = _parse_dates(table[column], source)
+        notes.append("there are no dates: rows were read as consecutive days.")
+        return _drop_row_numbers(table, source), None
+    dates = _parse_dates(table[column], source, notes)
     order = np.argsort(dates, kind="stable")
     if (np.diff(order) < 0).any():
         notes.append("the dates were not in order: days were sorted by date.")
@@ -173,7 +165,7 @@ def _sort_days(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, Array | 
         raise InputError(f"{source}, {rows}: the date {dates[i]} appears twice. Keep one row per day.")
     if table.empty:
         raise InputError(f"{source} has no column beside its dates: add a column of prices for each ticker.")
-    return table, dates, notes
+    return table, dates
 
 
 def _drop_row_numbers(table: pd.DataFrame, source: str) -> pd.DataFrame:
@@ -185,8 +177,6 @@ def _drop_row_numbers(table: pd.DataFrame, source: str) -> pd.DataFrame:
         names = list(table.columns)
         fault = f"has no numbers in its columns, {listed(names, 5)}" if names else "is empty"
         raise InputError(f"{source} {fault}. Returns need a column of prices or returns for each ticker.")
-    if len(numbers) < 2:
-        raise InputError(f"{source} has {len(numbers)} day, and a return needs two.")
     strings = [str(name) for name in table.columns if numbers[name].isna().all()]
     if strings:
         rule = f"{source} has no column of dates, and {strings[0]!r} holds no numbers"
@@ -196,12 +186,9 @@ def _drop_row_numbers(table: pd.DataFrame, source: str) -> pd.DataFrame:
     return table.iloc[:, 1:] if has_row_numbers else table
 
 
-def _parse_dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
+def _parse_dates(column: pd.Series, source: str, notes: list[str]) -> Array:
     for place in column.index[column.isna()]:
         raise InputError(f"{source}, {place}: the date is missing in column {column.name!r}.")
-    if len(column) < 2:
-        raise InputError(f"{source} has {len(column)} day, and a return needs two.")
-    notes = []
     if column.dtype.kind == "M":
         chosen = pd.to_datetime(column, utc=True)
     else:
@@ -221,7 +208,7 @@ def _parse_dates(column: pd.Series, source: str) -> tuple[Array, list[str]]:
         chosen = (ordered or complete)[0]
     moments = chosen.dt.tz_convert(None).to_numpy().astype("datetime64[s]")
     days = moments.astype("datetime64[D]")
-    return (days if (days == moments).all() else moments), notes
+    return days if (days == moments).all() else moments
 
 
 def _parse_numbers(table: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame:
@@ -236,7 +223,7 @@ def _parse_numbers(table: pd.DataFrame, source: str, notes: list[str]) -> pd.Dat
 
 
 def _detect_values(numbers: pd.DataFrame, values: str) -> str:
-    """Whether numbers are "prices" or "returns": the given option, or by the share of negative numbers."""
+    """Whether numbers are "prices" or "returns": as the option says, or by the share of negative numbers."""
     if values != "auto":
         return values
     present = numbers.to_numpy()[numbers.notna().to_numpy()]
@@ -264,8 +251,8 @@ def _drop_incomplete(numbers: pd.DataFrame, source: str, fill: str, notes: list[
         rule = f"every ticker has missing values ({name!r} has the fewest, the first in {gaps[name].idxmax()})"
         raise InputError(f"{source}: {rule}. Fill them, or keep only the days on which tickers were traded.")
     if n := len(dropped):
-        reason = "; fill='previous' fills days after the first price"
-        reason = reason if fill == "none" else ", because they begin later"
+        remedy = "; fill='previous' fills days after the first price"
+        reason = remedy if fill == "none" else ", because they begin later"
         verb = "has missing values and was dropped" if n == 1 else "have missing values and were dropped"
         notes.append(f"{n} of {numbers.shape[1]} tickers {verb}: {_list_counts(gaps.sum())}{reason}.")
     return numbers.dropna(axis=1)

@@ -157,14 +157,13 @@ def read_scenarios(codec: ReturnsCodec, path: Path) -> Array:
         return values
     # `output` decides how values are read; an error if only the alternative gives values of the size of the history.
     prices = np.concatenate([np.broadcast_to(codec.last_prices, values[:, :1].shape), values], axis=1)
-    read = {"log-returns": values, "prices": np.diff(np.log(prices), axis=1)}
-    chosen, alternative = ("log-returns", "prices") if codec.output == "returns" else ("prices", "log-returns")
-    likely = [np.median(np.abs(read[what])) <= np.abs(codec.history).max() for what in (chosen, alternative)]
-    if likely == [False, True]:
-        option = alternative.removeprefix("log-")
-        rule = f"{path} seems to hold {alternative}, and is read as {chosen}"
-        raise InputError(f"{rule}. Read it with output={option!r}.")
-    return read[chosen]
+    readings = {"returns": values, "prices": np.diff(np.log(prices), axis=1)}
+    (alternative,) = readings.keys() - {codec.output}
+    is_likely = {name: np.median(np.abs(read)) <= np.abs(codec.history).max() for name, read in readings.items()}
+    if is_likely[alternative] and not is_likely[codec.output]:
+        rule = f"{path} seems to hold {alternative}, and is read as {codec.output}"
+        raise InputError(f"{rule}. Read it with output={alternative!r}.")
+    return readings[codec.output]
 
 
 def _read_array(path: Path, N: int) -> Array | None:
@@ -254,9 +253,7 @@ def market_similarities(items: Array, codec: ReturnsCodec) -> Iterator[Measure]:
         return
     _, _, components = np.linalg.svd(codec.history - codec.history.mean(0), full_matrices=False)
     items = items[spaced_indices(len(items), MAX_MARKETS), :length]
-    is_apart = np.ones((len(apart), len(windows)), dtype=bool)
-    for row, k in enumerate(apart):
-        is_apart[row] = ~np.isin(windows, windows[k]).any(1)
+    is_apart = np.stack([~np.isin(windows, windows[k]).any(1) for k in apart])
     for similarity, weights in zip(SIMILARITIES, (np.ones(items.shape[2]), components[0]), strict=True):
         stored, new = _standardize((codec.history @ weights)[windows]), _standardize(items @ weights)
         among = np.where(is_apart, stored[apart] @ stored.T, -1.0).max(1)
@@ -274,9 +271,8 @@ def kolmogorov_smirnov(days: Array, history: Array) -> tuple[Array, Array]:
     """Statistic and p-value for each ticker, (N,), (N,), from at most as many new days as historical ones."""
     from scipy.stats import ks_2samp
 
-    chosen = days[spaced_indices(len(days), len(history))]
-    tests = [ks_2samp(new, old, method="asymp") for new, old in zip(chosen.T, history.T, strict=True)]
-    return np.array([test.statistic for test in tests]), np.array([test.pvalue for test in tests])
+    test = ks_2samp(days[spaced_indices(len(days), len(history))], history, axis=0, method="asymp")
+    return test.statistic, test.pvalue
 
 
 def correlation_error(days: Array, history: Array) -> float:

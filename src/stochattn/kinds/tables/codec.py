@@ -21,7 +21,7 @@ from ..._backend.state import Plain
 from .. import lazy_pandas as pd
 from ..codec import Codec, Conditioned, Range
 from ..delimited.cells import Style
-from ..delimited.formulas import formula_note, have_formula
+from ..delimited.formulas import formula_note, is_formula
 from ..delimited.notations import TextNotation
 from ..delimited.reading import TableFile, read_table
 from ..native import FrameType, Native, frame_of
@@ -449,7 +449,7 @@ def _list_formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tup
     """Columns with cells or names that a spreadsheet would run as formulas; ids count by their name alone."""
     names = {column.name for column in columns if column.type != ColumnType.ID}
     texts = {name: set(cells.objects) for name, cells in table.items() if name in names and cells.dtype.kind == "O"}
-    return tuple(name for name in table if have_formula((name, *texts.get(name, ()))))
+    return tuple(name for name in table if any(map(is_formula, (name, *texts.get(name, ())))))
 
 
 def _encode(columns: Sequence[Column], cells: Mapping[str, Cells], differences: Sequence[Difference]) -> Array:

@@ -146,8 +146,7 @@ class CalibratedLatent:
         K, L = self.sequences.codes.shape
         entries = self.prior.n_letters * L
         enough = min(max(MAX_ENTRIES // entries, MIN_DRAWS), MAX_DRAWS)
-        n = max(enough, min(DRAWS_PER_SEQUENCE * K, MAX_TABLE // entries))
-        half = n // 2
+        half = max(enough, min(DRAWS_PER_SEQUENCE * K, MAX_TABLE // entries)) // 2
         return np.tile(pick(np.cumsum(self.sequences.weights), (np.arange(half) + 0.5) / half), 2)
 
     def _mixture(self, k: Array, probabilities: Array, gaps: GapDistribution) -> SequenceMixture:
@@ -176,7 +175,6 @@ class CalibratedLatent:
         return self.parameters.mixture.log_density(seq.check_codes(codes, self.sequences.codes.shape[1]))
 
     def describe(self) -> Description:
-        """The mean identity of draws with stored sequences, and its target."""
         identity, target = self.parameters.calibration.identity, self.parameters.target_identity
         result = f"identity to the nearest stored sequence {identity:.3f}, among stored sequences {target:.3f}"
         if self.bandwidth == 1:

@@ -73,7 +73,7 @@ class SequenceDraws:
             uniforms = patterns.random((BLOCK, L + 1), dtype=np.float32)
             by_chain = uniforms[:, -1] < self.by_chain[m]
             gaps = self._gaps(m, by_chain, uniforms[:, :-1], patterns)
-            codes[begin : begin + BLOCK] = self._draw_accepted(m, by_chain, gaps, patterns, symbols)[: n - begin]
+            codes[begin : begin + BLOCK] = self._draw_with_parity(m, by_chain, gaps, patterns, symbols)[: n - begin]
             source[begin : begin + BLOCK] = self.mixture.memory[m][: n - begin]
         return codes, source
 
@@ -94,7 +94,7 @@ class SequenceDraws:
             gaps[left] = self.gaps.sample(memory[m[left]], np.ones(len(left), dtype=bool), again)
         return gaps
 
-    def _draw_accepted(
+    def _draw_with_parity(
         self, m: Array, by_chain: Array, gaps: Array, patterns: np.random.Generator, symbols: np.random.Generator
     ) -> Array:
         """Sequences of components m (n,), drawn, with new gaps of the chain, until their parity is accepted."""
@@ -142,13 +142,6 @@ DENSITY_ENTRIES = 2**24  # numbers at a time, of (sequences, components) or (seq
 BISECTIONS = 50
 
 
-class Signs(NamedTuple):
-    """E (−1)^N in each component, with N the number of the residue of the parity outside of ties: (M,) each."""
-
-    stored: Array  # with the gaps of the stored sequence
-    chain: Array  # with the gaps of the chain
-
-
 @dataclass(frozen=True, eq=False)
 class SequenceMixture:
     """A mixture of components with independent residues except for ties, and a distribution of gaps."""
@@ -167,7 +160,6 @@ class SequenceMixture:
 
     @cached_property
     def draws(self) -> SequenceDraws:
-        """Draws of all components."""
         M, _, L = self.probabilities.shape
         nothing, shares = np.full(L, -1), np.full(M, self.gaps.mixing)
         ties = tuple(TieDistribution.of(tie, self.probabilities, self.broken, nothing) for tie in self.ties)
@@ -225,36 +217,35 @@ class SequenceMixture:
             p = self.probabilities[:, :, site].astype(np.float64)
             of_code = np.where(gap[:, s, None], 1.0, p[:, np.minimum(x[:, s], p.shape[1] - 1)].T)
             single *= of_code
-            without *= np.where(
-                gap[:, s, None], 1.0, of_code / probability_of_others(self.probabilities, residue, site)
-            )
+            of_others = probability_of_others(self.probabilities, residue, site)
+            without *= np.where(gap[:, s, None], 1.0, of_code / of_others)
         absent = np.where(gap.any(1)[:, None], 1.0, 1 - presence) * without
         tied = np.where(there.all(1)[:, None], presence, np.where(there.any(1)[:, None], 0.0, absent))
         return np.log(np.maximum((1 - self.broken) * tied + self.broken * single, LEAST))
 
-    def signs(self, fixed: Array, gaps: GapDistribution, complete: Array) -> Signs:
-        """E (−1)^N over sites that are not `fixed` (L,), if the chain has no gap at `complete` sites, times P(that)."""
-        assert self.parity is not None
+    def signs(self, parity: Parity, fixed: Array) -> Array:
+        """E (−1)^[site has the residue] in each component, 1 at sites that are `fixed` or in ties: (M, L)."""
         counted = self.untied & (fixed < 0)
-        factors = np.where(counted, 1 - 2 * self.probabilities[:, self.parity.residue].astype(np.float64), 1.0)
-        stored = np.where(gaps.stored[self.memory], 1.0, factors).prod(1)
-        return Signs(stored, gaps.mean_product(factors, complete))
+        return np.where(counted, 1 - 2 * self.probabilities[:, parity.residue].astype(np.float64), 1.0)
+
+    def mean_signs(self, parity: Parity) -> Array:
+        """E (−1)^N with N the number of the residue outside of ties, for gaps of each kind: (2, M)."""
+        signs = self.signs(parity, np.full(self.probabilities.shape[2], -1))
+        stored = np.where(self.gaps.stored[self.memory], 1.0, signs).prod(1)
+        return np.stack([stored, self.gaps.mean_product(signs, np.zeros(signs.shape[1], dtype=bool))])
 
     @cached_property
-    def log_acceptance(self) -> Signs:
-        """log of the probability that a sequence is accepted, with gaps of each kind."""
+    def log_acceptance(self) -> Array:
+        """log of the probability that a sequence is accepted, with gaps of each kind: (2, M)."""
         if self.parity is None:
-            return Signs(np.zeros(len(self.memory)), np.zeros(len(self.memory)))
-        L = self.probabilities.shape[2]
-        signs = self.signs(np.full(L, -1), self.gaps, np.zeros(L, dtype=bool))
-        return Signs(*(np.log(self.parity.accept(sign)) for sign in signs))
+            return np.zeros((2, len(self.memory)))
+        return np.log(self.parity.accept(self.mean_signs(self.parity)))
 
     def limit_odd_share(self, residue: int, most: float) -> SequenceMixture:
         """The mixture in which at most this share of draws has an odd number of the residue outside of ties."""
         ties = tuple(tie for tie in self.ties if np.count_nonzero(tie.residues == residue) % 2 == 0)
-        mixture, L = replace(self, ties=ties, parity=Parity(residue, 1.0)), self.probabilities.shape[2]
-        stored, chain = mixture.signs(np.full(L, -1), self.gaps, np.zeros(L, dtype=bool))
-        odds = np.clip((1 - np.stack([stored, chain])) / 2, 0, 1)
+        mixture, parity = replace(self, ties=ties), Parity(residue, 1.0)
+        odds = np.clip((1 - mixture.mean_signs(parity)) / 2, 0, 1)
         shares = np.array([1 - self.gaps.mixing, self.gaps.mixing])
         low, high = 0.0, 1.0
         if shares @ odds.mean(1) <= most:
@@ -263,7 +254,7 @@ class SequenceMixture:
             acceptance = (low + high) / 2
             share = shares @ (acceptance * odds / (1 - (1 - acceptance) * odds)).mean(1)
             low, high = (low, acceptance) if share > most else (acceptance, high)
-        return replace(mixture, parity=Parity(residue, high))
+        return replace(mixture, parity=parity._replace(acceptance=high))
 
 
 MAX_TIES, MIN_EXPLAINING = 10, 3
@@ -275,18 +266,17 @@ def _mean_acceptance(
 ) -> tuple[Array, Array]:
     """E (evidence of ties · P(accepted)) in each component, with the gaps of its sequence and of the chain: (M,)."""
     M, L, parity = len(mixture.memory), len(fixed), mixture.parity
-    sign = 1.0 if parity is None else 1.0 - 2.0 * mixture.is_odd(fixed[None], parity)
-    evidence = np.ones(M)
+    stored, chain = np.ones(M), np.zeros(M)
     for tie in ties:
         complete = ~np.asarray(gaps.stored[:, tie.tie.sites].any(1))[mixture.memory]
-        evidence *= np.where(complete, tie.evidence[:, 1], tie.evidence[:, 0])
-    stored, chain = evidence, np.zeros(M)
+        stored *= np.where(complete, tie.evidence[:, 1], tie.evidence[:, 0])
     if parity is not None:
-        stored = stored * parity.accept(sign * mixture.signs(fixed, gaps, np.zeros(L, dtype=bool)).stored)
+        sign, signs = 1.0 - 2.0 * mixture.is_odd(fixed[None], parity), mixture.signs(parity, fixed)
+        stored *= parity.accept(sign * np.where(gaps.stored[mixture.memory], 1.0, signs).prod(1))
     for factor, complete in _sets(ties, L):
         probability = gaps.mean_product(np.ones((1, L)), complete)
         if parity is not None:
-            probability = parity.accept(sign * mixture.signs(fixed, gaps, complete).chain, probability)
+            probability = parity.accept(sign * gaps.mean_product(signs, complete), probability)
         chain += factor * probability
     return stored, np.maximum(chain, 0.0)
 
@@ -331,8 +321,8 @@ class ConditionedSequences:
         sites = np.flatnonzero(mixture.untied & (fixed >= 0) & (fixed != GAP))
         with np.errstate(divide="ignore"):
             residues = np.maximum(np.log(mixture.probabilities[:, fixed[sites], sites].astype(np.float64)), -700).sum(1)
-            by_stored = np.log1p(-gaps.mixing) + np.log(stored) - mixture.log_acceptance.stored
-            by_chain = np.log(gaps.mixing) + log_chain + np.log(chain) - mixture.log_acceptance.chain
+            by_stored = np.log1p(-gaps.mixing) + np.log(stored) - mixture.log_acceptance[0]
+            by_chain = np.log(gaps.mixing) + log_chain + np.log(chain) - mixture.log_acceptance[1]
         by_gaps = np.stack([np.where(consistent, by_stored, -np.inf), by_chain], axis=1)
         logs = by_gaps + residues[:, None] - np.log(len(mixture.memory))
         total = float(np.logaddexp.reduce(logs, axis=None))
@@ -343,7 +333,6 @@ class ConditionedSequences:
         return SequenceDraws(mixture, gaps, ties, weights, by_kind[:, 1] / np.maximum(weights, LEAST), fixed, total)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
-        """n independent sequences (n, L), and the index of the stored sequence that each was drawn around (n,)."""
         codes, source = self.posterior.sample(check_count("n", n, at_least=0), rng)
         return Generated(codes, self.sequences.indices[source])
 
@@ -364,7 +353,6 @@ class ConditionedSequences:
         return np.where((codes[:, is_conditioned] == self.conditioned[is_conditioned]).all(1), result, -np.inf)
 
     def describe(self) -> Description:
-        """The condition, with a note if few stored sequences explain it."""
         n, K = int((self.conditioned >= 0).sum()), len(self.sequences.codes)
         weights = np.bincount(self.mixture.memory, self.posterior.weights, K)
         n_explaining = perplexity(np.log(np.maximum(weights, LEAST)))

@@ -75,8 +75,7 @@ def find_ties(sequences: WeightedSequences, q: int) -> tuple[Tie, ...]:
     Invariant columns are left out: a sequence without their residue has a gap there.
     """
     codes, free = sequences.codes, find_invariant_columns(sequences) < 0
-    counts = np.stack([np.bincount(column, minlength=q)[:q] for column in codes.T])
-    commonest = counts.argmax(1)
+    commonest = np.array([np.bincount(column, minlength=q)[:q].argmax() for column in codes.T])
     groups: dict[bytes, list[int]] = {}
     for i, residue in enumerate(commonest):
         present = codes[:, i] == residue
@@ -86,24 +85,17 @@ def find_ties(sequences: WeightedSequences, q: int) -> tuple[Tie, ...]:
 
 
 TINY = 1e-30
-LEAST = np.finfo(np.float64).tiny
-"""Keeps logarithms and quotients finite if all probabilities are zero."""
+LEAST = np.finfo(np.float64).tiny  # keeps logarithms and quotients finite if all probabilities are zero
 
 
 class TieDistribution(NamedTuple):
-    """States of a tie in each component, given residues; columns are for ties with a gap and without one.
-
-    evidence: (M, 2) probability of the given residues
-    broken:   (M, 2) probability that its sites are drawn independently
-    present:  (M, 2) probability that all of its residues are present, if they are not
-    touched:  whether residues are given
-    """
+    """States of a tie in each component, given residues; columns are for ties with a gap and without one."""
 
     tie: Tie
-    evidence: Array
-    broken: Array
-    present: Array
-    touched: bool
+    evidence: Array  # (M, 2) probability of the given residues
+    broken: Array  # (M, 2) probability that its sites are drawn independently
+    present: Array  # (M, 2) probability that all of its residues are present, if they are not
+    touched: bool  # whether residues are given
 
     @classmethod
     def of(cls, tie: Tie, probabilities: Array, broken: float, fixed: Array) -> TieDistribution:
@@ -143,8 +135,7 @@ def probability_of_others(probabilities: Array, residue: int, site: int) -> Arra
     return np.maximum(1 - probabilities[:, residue, site].astype(np.float64), TINY)
 
 
-PSEUDO_COUNTS = 1.0
-"""Number of additional sequences that open and extend gaps at the mean rates of all sites."""
+PSEUDO_COUNTS = 1.0  # additional sequences that open and extend gaps at the mean rates of all sites
 EM_ROUNDS, MAX_MIXING = 200, 0.5
 """At least half of the patterns are stored ones, which have gaps where related sequences have them."""
 

@@ -188,7 +188,6 @@ class DirichletMixture(NamedTuple):
 
     @property
     def n_letters(self) -> int:
-        """Number of letters of the alphabet, q."""
         return int(self.alpha.shape[1])
 
     def posterior(self, counts: Array) -> tuple[Array, Array]:

@@ -88,8 +88,7 @@ def _extend(values: Array, x: Array) -> Array:
     return np.concatenate(([values[0] - low * distance], values, [values[-1] + high * distance]))
 
 
-FIRST_GROUP = 4
-"""Components in the first group; each further group has twice as many as the previous one."""
+FIRST_GROUP = 4  # components in the first group; each further group has twice as many as the previous one
 MARKET_SHARE = 0.75
 """Share of the market in the squared norm of a row. Noise is equal in all dimensions of a row, so that it changes the
 size of the market little and the other directions much. With this share, 8 to 26 % of draws (10 to 200 columns) have
@@ -149,8 +148,7 @@ def group_sizes(c: int) -> Array:
     return np.array([*sizes, c])
 
 
-MAX_NUMBERS = 2**23
-"""Largest number of values in the rows of all windows; with more, windows begin every second day, third day …"""
+MAX_NUMBERS = 2**23  # values in the rows of all windows; with more, windows begin every second day, third day …
 
 
 class Blocks(NamedTuple):
@@ -214,15 +212,6 @@ class Blocks(NamedTuple):
         return flat
 
 
-class Days(NamedTuple):
-    """Single days in coordinates."""
-
-    components: Array  # (T, c)
-    directions: Array  # (T, c) of groups, of unit norm together
-    lengths: Array  # (T, groups)
-    surroundings: Array | None  # (T, N) volatility of the columns around each day, without the market; None without one
-
-
 @dataclass(frozen=True, eq=False)
 class WindowCoordinates(Coordinates):
     """A linear map for a single day, applied to each day of a window; features are flat windows, (n, window·N).
@@ -238,9 +227,12 @@ class WindowCoordinates(Coordinates):
     window: int
     days: Array  # (K, window) indices of the days of each window
     round: Array  # (n,) windows that include all days about equally often
-    stored_days: Days
     groups: Groups
     market: str  # one of `MARKETS`, but not "auto"
+    components: Array  # (T, c) of each day of the history
+    directions: Array  # (T, c) of groups, of unit norm together
+    lengths: Array  # (T, groups)
+    surroundings: Array | None  # (T, N) volatility of the columns around each day, without the market; None without one
 
     @cached_property
     def natural_beta(self) -> float:
@@ -259,19 +251,19 @@ class WindowCoordinates(Coordinates):
         groups, surroundings = Groups.of(len(outward), market != "none"), None
         if market != "none":
             surroundings = surrounding_volatility(z[:, 1:] @ outward[1:], blocks.runs)
-        each = Days(z, *groups.split(z), surroundings)
-        stored = blocks.gather(z if norm == "whole" else each.directions / math.sqrt(blocks.window))
+        directions, lengths = groups.split(z)
+        stored = blocks.gather(z if norm == "whole" else directions / math.sqrt(blocks.window))
         days, round = blocks.days, blocks.evenly(N_DRAWS)
-        norms = np.sqrt(np.square(each.lengths).sum(1)[days].sum(1))
+        norms = np.sqrt(np.square(lengths).sum(1)[days].sum(1))
         fields = (day.mean, inward, outward, stored, norms, norm, day.variance, blocks.window)
-        return cls(*fields, days, round, each, groups, market)
+        return cls(*fields, days, round, groups, market, z, directions, lengths, surroundings)
 
     def rows(self, features: ArrayLike) -> Array:
         """Flat windows (n, window·N) as rows (n, window·c)."""
-        z = self.components(np.asarray(features, dtype=np.float64).reshape(-1, len(self.mean)))
+        z = self.project(np.asarray(features, dtype=np.float64).reshape(-1, len(self.mean)))
         return (z if self.norm == "whole" else self.groups.split(z)[0] / math.sqrt(self.window)).reshape(-1, self.d)
 
-    def components(self, days: Array) -> Array:
+    def project(self, days: Array) -> Array:
         """Days (n, N) in coordinates: (n, c)."""
         return (days - self.mean) @ self.inward
 
@@ -280,7 +272,7 @@ class WindowCoordinates(Coordinates):
         days = self.days[source]
         if self.norm != "restored":
             return np.ones((len(days), 1))
-        return self._by_component(self.stored_days.lengths[days], beta).reshape(len(days), self.d)
+        return self._by_component(self.lengths[days], beta).reshape(len(days), self.d)
 
     def _by_component(self, lengths: Array, beta: float) -> Array:
         """Lengths of groups as factors of components, which noise makes longer: (..., groups) -> (..., c)."""
@@ -310,12 +302,12 @@ class WindowCoordinates(Coordinates):
         a new path of the market, all components are multiplied by `flips` (n,), so that tickers move as much as before.
         """
         if self.norm != "restored":
-            return self.stored_days.components[days] + noise / math.sqrt(beta)
-        directions, lengths = self.stored_days.directions[days], self.stored_days.lengths[days]
+            return self.components[days] + noise / math.sqrt(beta)
+        directions, lengths = self.directions[days], self.lengths[days]
         scale = math.sqrt(self.window / beta)
-        if self.stored_days.surroundings is None:
+        if self.surroundings is None:
             return self.groups.with_lengths(directions + noise * scale, lengths)
-        local = self._times(noise[:, 1:], self.outward[1:]) * self.stored_days.surroundings[days]
+        local = self._times(noise[:, 1:], self.outward[1:]) * self.surroundings[days]
         local = self._times(local, self.inward[:, 1:])
         z = np.concatenate([directions[:, :1], directions[:, 1:] + local * scale], axis=1)
         z = self.groups.with_lengths(z, lengths)
@@ -325,7 +317,7 @@ class WindowCoordinates(Coordinates):
     def scores(self, beta: float, days: Array, noise: Array) -> Array:
         """Market scores of draws at beta around these days (n,), from standard normal noise (n,): (n,)."""
         jitter = min(math.sqrt(self.window / (beta * self.groups.shares[0])), MAX_JITTER)
-        return self.stored_days.components[days, 0] * np.exp(jitter * noise - jitter**2)  # with the same mean square
+        return self.components[days, 0] * np.exp(jitter * noise - jitter**2)  # with the same mean square
 
     def with_score(self, days: Array, score: Array) -> Array:
         """Days (n, N), moved along the market to these market scores (n,): (n, N)."""
@@ -333,7 +325,7 @@ class WindowCoordinates(Coordinates):
 
     def marginals(self, beta: float, days: Array) -> tuple[Array, Array]:
         """Means and standard deviations of columns around each of these days, drawn at beta: (T, N), (T, N)."""
-        z = self.components(days)
+        z = self.project(days)
         factors, centers = np.ones_like(z), z
         if self.norm == "restored":
             directions, lengths = self.groups.split(z)

@@ -27,8 +27,7 @@ from ..description import MARKETS
 
 MAX_JITTER = 0.2
 """The largest standard deviation of the logarithm of the size of the market in draws around a day."""
-MIN_SIGNS = 20
-"""Least number of signs in a row that has only signs; with fewer, many rows would be equal."""
+MIN_SIGNS = 20  # of a row that has only signs; with fewer, many rows would be equal
 HALF_LIFE = 8.0
 """Distance in days at which a day has half the weight in the volatility around another. With 10 to 50 tickers, the mean
 Gaussian log likelihood of stored days given the days around them is within 0.006 of its maximum, at 4 to 16 days."""
@@ -218,7 +217,7 @@ def _mean_of_earlier(values: Array, half_life: float, start: float) -> Array:
 
 
 def _regression(terms: Array, is_rise: Array) -> tuple[Array, Array]:
-    """Coefficients (p,) of a logistic regression on terms (n, p), penalised by squares; and the curvature."""
+    """Coefficients (p,) of a logistic regression on terms (n, p), penalized by squares; and the curvature."""
     from scipy.special import expit
 
     coefficients, penalty = np.zeros(terms.shape[1]), PENALTY * np.eye(terms.shape[1])

@@ -122,13 +122,12 @@ class WindowEmbedding(LinearEmbedding):
         coordinates = WindowCoordinates.of_days(day, history, blocks, norm, options.market)
         calibrated, signs = options.marginals == "calibrated" and norm != "paper", None
         if options.market_path == "new" and coordinates.market != "none":
-            z = coordinates.stored_days.components
+            z = coordinates.components
             windows = coordinates.days[coordinates.round]
             signs = MarketSigns.fit(z[:, 0], np.linalg.norm(z[:, 1:], axis=1), blocks.runs, windows)
         return cls(coordinates, (blocks.window, history.shape[1]), history, calibrated, signs, notes=notes)
 
     def at(self, beta: float) -> Self:
-        """The embedding for draws at this beta."""
         return replace(self, beta=beta)
 
     @cached_property
@@ -159,7 +158,7 @@ class WindowEmbedding(LinearEmbedding):
             days, flips = coordinates.days[windows].ravel(), self.draw_flips(windows, rng)
             return (coordinates.scores(self.beta, days, rng.standard_normal(len(days))) * flips)[:, None]
 
-        return MarginalCalibration.from_draws(lambda: self._round(draw), coordinates.stored_days.components[:, :1])
+        return MarginalCalibration.from_draws(lambda: self._round(draw), coordinates.components[:, :1])
 
     def _round(self, draw: Callable[[Array], Array]) -> Array:
         """Days drawn around windows that include all days about equally often, in blocks of windows."""
@@ -250,7 +249,6 @@ class WindowGenerator(HopfieldGenerator):
 
     @property
     def decoder(self) -> WindowEmbedding:
-        """The embedding at this beta, whose windows meet the condition."""
         return cast(WindowEmbedding, super().decoder)
 
     @property
@@ -259,7 +257,6 @@ class WindowGenerator(HopfieldGenerator):
         return super().has_known_novelty and self.embedding.signs is None
 
     def predicted_novelty(self) -> float:
-        """The mean novelty of exact draws, 1 − max cos with rows of positive weight."""
         if self.embedding.signs is None:
             return super().predicted_novelty()
         rng = generator(0, Purpose.RULE)
@@ -287,7 +284,6 @@ class WindowGenerator(HopfieldGenerator):
         return np.asarray(np.logaddexp.reduce(log_weights + log_signs - self.beta / 2 * squares, axis=1) + constant)
 
     def describe(self) -> Description:
-        """The length of windows, the temperature and the sampler."""
         description, coordinates = super().describe(), self.embedding.coordinates
         summary = f"windows of {coordinates.window} days from {description.summary}"
         return replace(description, name="windows", summary=summary, resolved={"market": coordinates.market})
@@ -313,7 +309,6 @@ class PathGenerator:
 
     @property
     def numbers_per_item(self) -> int:
-        """Numbers of a path."""
         return self.days * int(self.windows.embedding.history.shape[1])
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
@@ -329,10 +324,8 @@ class PathGenerator:
         return Generated(np.concatenate(parts, axis=1)[:, : self.days], None)
 
     def condition(self, observation: object) -> PathGenerator:
-        """Paths take no conditions."""
         raise ValueError("conditions hold within one stored window: leave out days.")
 
     def describe(self) -> Description:
-        """The length of paths, and the description of their windows."""
         description, how = self.windows.describe(), "independent" if self.links is None else "linked by volatility"
         return replace(description, summary=f"paths of {self.days} days, {how} {description.summary}")

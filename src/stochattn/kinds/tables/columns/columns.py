@@ -235,7 +235,7 @@ class Column:
         if self.date_scale is not None:
             return str(self.date_scale.series(np.array([number])).iloc[0])
         if self.notation is not None and (self.notation.unit or number in self.notation.labels):
-            return self.notation.written(number)
+            return self.notation.write(number)
         return f"{number:.10g}"
 
     def refusal(self, value: object, why: str) -> InputError:
@@ -294,7 +294,7 @@ _WITHOUT = {
 def write_numbers(series: pd.Series, notation: TextNotation) -> pd.Series:
     """Numbers (n,) as strings in a notation; None for missing numbers."""
     cells = zip(series, series.isna(), strict=True)
-    texts = [None if is_missing else notation.written(cell) for cell, is_missing in cells]
+    texts = [None if is_missing else notation.write(cell) for cell, is_missing in cells]
     return pd.Series(texts, index=series.index, dtype="object")
 
 
