@@ -148,9 +148,8 @@ def test_few_items_are_not_tried_and_unlike_pictures_are_refused():
     assert few.choice.name == "covariance"
     assert few.trial.record.attempts == ()
     assert "this needs 40 stored ones, and there are 39" in few.notes[-1]
-    angle, frequency, phase = np.random.default_rng(0).uniform([[0], [0.05], [0]], [[3], [0.4], [6]], (3, 9))[
-        :, :, None, None
-    ]
+    waves = np.random.default_rng(3).uniform([[0], [0.02], [0]], [[3], [0.12], [6]], (3, 9))
+    angle, frequency, phase = waves[:, :, None, None]
     y, x = np.mgrid[:36, :36]
     gratings = np.sin(2 * np.pi * frequency * (x * np.cos(angle) + y * np.sin(angle)) + phase)
     unlike = sa.fit((128 + 100 * gratings).astype(np.uint8))

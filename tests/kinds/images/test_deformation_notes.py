@@ -61,10 +61,11 @@ def test_no_more_laws_are_kept_than_there_is_room_for(monkeypatch):
 
 
 @pytest.mark.parametrize("unit", [0.01, 1.0, 100.0])
-def test_near_copies_do_not_depend_on_the_unit_of_distances(unit):
-    stored = unit * np.linspace(1, 2, 11)
-    assert _are_near_copies(0.55 * stored, stored)
-    assert not _are_near_copies(0.65 * stored, stored)
+@pytest.mark.parametrize(("n", "limit"), [(19, 0.7), (20, 0.6)])
+def test_near_copies_do_not_depend_on_the_unit_of_distances(unit, n, limit):
+    stored = unit * np.linspace(1, 2, n)
+    assert _are_near_copies((limit - 0.05) * stored, stored)
+    assert not _are_near_copies((limit + 0.05) * stored, stored)
 
 
 def test_neighbours_of_images_that_are_alike_come_in_their_order():

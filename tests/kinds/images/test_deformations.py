@@ -391,6 +391,19 @@ def test_fields_do_not_depend_on_the_black_level_and_elongated_images_are_reduce
     assert h * w <= 4 * 28**2 + 2 * w
 
 
+def test_a_few_digits_are_told_from_unrelated_images():
+    """By medians: the nearest of nine digits are as near as unrelated images are to what is drawn around them."""
+    datasets = pytest.importorskip("sklearn.datasets")
+    digits = datasets.load_digits()
+    shapes = [(16 * digits.images[digits.target == digit][:9]).astype(np.uint8) for digit in (0, 2, 8)]
+    china, flower = (photograph.mean(2).astype(np.uint8) for photograph in datasets.load_sample_images().images)
+    unrelated = [image[i : i + 32, j : j + 32] for image in (china, flower) for i in (50, 350) for j in (40, 500)]
+    assert [sa.fit(images, "image").choice.name for images in shapes] == ["deformations"] * 3
+    synth = sa.fit(np.stack(unrelated), "image")
+    assert synth.choice.name == "rescaled"
+    assert "no shapes in common" in synth.describe().notes[0]
+
+
 def test_images_that_differ_in_more_than_shape_get_the_largest_scale():
     noise = np.random.default_rng(0).random((12, 16, 16))
     model = Deformations(0.2 * noise + rings(12, 16))

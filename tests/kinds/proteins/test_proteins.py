@@ -86,11 +86,17 @@ def test_fasta_may_begin_with_a_byte_order_mark(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("symbol", "words"), [("\N{NO-BREAK SPACE}", "no-break space"), ("\N{EN DASH}", "en dash"), ("\x80", r"U\+0080")]
+    ("symbol", "words"),
+    [
+        ("\N{NO-BREAK SPACE}".encode(), "no-break space"),
+        ("\N{EN DASH}".encode(), "en dash"),
+        ("\x80".encode(), r"U\+0080"),
+        (b"\xff", "replacement character"),
+    ],
 )
 def test_characters_beyond_ascii_are_named_with_their_line(tmp_path, symbol, words):
     path = tmp_path / "x.fa"
-    path.write_text(f">a\nACDE\n>é\nAC{symbol}E\n", encoding="utf-8")
+    path.write_bytes(">a\nACDE\n>é\nAC".encode() + symbol + b"E\n")
     with pytest.raises(InputError, match=rf"x\.fa, line 4: .* \({words}\) is not a residue"):
         read_alignment(path)
 

@@ -219,7 +219,7 @@ def _require_residues(path: Path, content: bytes) -> None:
             raise InputError(f"{path}: {shown} has no residues: remove it.")
         if not residues.isascii():
             at = next(line for line, row in enumerate(content.split(b"\n"), 1) if row[:1] != b">" and not row.isascii())
-            row = content.split(b"\n")[at - 1].decode("utf-8", "backslashreplace")
+            row = content.split(b"\n")[at - 1].decode("utf-8", "replace")
             character = next(symbol for symbol in row if not symbol.isascii())
             description = unicodedata.name(character, "").lower() or f"U+{ord(character):04X}"
             which = f"{character!r} ({description})"

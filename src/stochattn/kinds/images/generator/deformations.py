@@ -116,7 +116,10 @@ NO_SHAPE = 0.05  # typical spread of fields in pixels below which images do not 
 NEAREST, MIN_DISTANCE = 0.1, 0.6
 """Images have no shapes in common if this quantile of the distances of draws to stored images is below this share of
 that of stored images to each other: the share is 0.2 to 0.5 for most patches of photographs, and 0.7 to 1.1 for digits
-and portraits, however few."""
+and portraits."""
+FEW, MIN_DISTANCE_OF_FEW = 20, 0.7
+"""Of fewer images, medians are compared, as their quantile is that of one or two: the share is 0.5 to 0.7 for nine
+unrelated photographs, and 0.7 to 0.9 for nine digits of a class and nine portraits."""
 DRAWS_AT_A_TIME = 16
 MAX_DRAWS_ON_GPU = 256  # most of a GPU is idle while there are few
 MAX_DRAW_BYTES, TEMPORARY = 2**29, 32
@@ -341,8 +344,9 @@ def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tupl
 
 
 def _are_near_copies(drawn: NumpyArray, stored: NumpyArray) -> bool:
-    """Whether the nearest draws are much nearer to stored images than the nearest of these are to each other."""
-    return bool(np.quantile(drawn, NEAREST) < MIN_DISTANCE * np.quantile(stored, NEAREST))
+    """Whether draws are much nearer to stored images than these are to each other, by the nearest ones if many."""
+    q, share = (0.5, MIN_DISTANCE_OF_FEW) if len(stored) < FEW else (NEAREST, MIN_DISTANCE)
+    return bool(np.quantile(drawn, q) < share * np.quantile(stored, q))
 
 
 CONDITIONED = "conditioned images are drawn by the generator 'patches', which keeps pixels in place."
