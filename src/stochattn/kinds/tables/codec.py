@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from ..delimited.reading import TableFile, read_table
 from ..native import FrameType, Native, frame_of
 from ..options import InputError, listed
 from ..regions import FeatureObservation
-from .columns.cells import Cells, cells_of, equal_cells
+from .columns.cells import CellArray, Cells, cells_of, equal_cells
 from .columns.columns import Column, Levels, Source
 from .columns.inference import (
     AMOUNTS,
@@ -45,9 +44,6 @@ from .relations.differences import Difference, Pair, choose_differences, list_pa
 from .relations.discovery import NONE, discover_relations, parse_relations
 from .relations.relations import Relation, enforce, index_by_target
 from .writing import frame_state
-
-if TYPE_CHECKING:
-    from .relations.relations import CellArray
 
 
 def read_with_options(path: Path, options: TableOptions, parts: Sequence[Path] = ()) -> TableFile:

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import combinations, permutations
-from typing import NamedTuple
 
 import numpy as np
 
 from ...._backend.arrays import Array
 from ...._backend.checks import suggest_names
+from ... import lazy_pandas as pd
 from ...options import InputError, listed
-from ..columns.cells import Cells
 from ..columns.columns import Column, Levels
 from ..columns.scales import Ranks
 from ..description import ColumnType
@@ -38,7 +37,7 @@ from .relations import (
     largest_error,
     read_amounts,
     require_met,
-    sort_formulas,
+    sort_by_sources,
 )
 
 MIN_ROWS, MIN_DISTINCT = 20, 5
@@ -70,15 +69,10 @@ MAX_COLUMNS = 60
 """The most columns of amounts, and of categories, that are searched; with more, none is."""
 
 
-class Discovery(NamedTuple):
-    """Relations that all stored rows meet: `certain` ones, which new rows must meet, and those that may be chance."""
-
-    certain: tuple[Relation, ...]
-    candidates: tuple[Relation, ...]
-
-
-def discover_relations(columns: Sequence[Column], table: Table, label: str | None) -> Discovery:
-    """Relations that all stored rows meet, and that independent columns would hardly meet by chance."""
+def discover_relations(
+    columns: Sequence[Column], table: Table, label: str | None
+) -> tuple[tuple[Relation, ...], tuple[Relation, ...]]:
+    """Relations that all stored rows meet and independent columns would hardly meet, and those that may be chance."""
     functions = _find_functions([c for c in columns if c.width], table, label)
     taken = {function.target for function in functions}
     scales = {c.name: c.transform for c in columns if isinstance(c.transform, Ranks) and c.name not in taken}
@@ -98,7 +92,7 @@ def discover_relations(columns: Sequence[Column], table: Table, label: str | Non
     formulas += _find_binary_formulas(left, numbers, taken)
     computed = {column_sum.total for column_sum in sums} | {formula.target for formula in formulas}
     orders, candidates = _find_orders(left, {c.name: numbers[c.name] for c in left}, computed)
-    return Discovery((*sums, *formulas, *orders, *functions), tuple(candidates))
+    return (*sums, *formulas, *orders, *functions), tuple(candidates)
 
 
 def _drop_linked(sums: Sequence[ColumnSum], formulas: Sequence[ColumnFormula]) -> list[ColumnSum]:
@@ -107,9 +101,8 @@ def _drop_linked(sums: Sequence[ColumnSum], formulas: Sequence[ColumnFormula]) -
     columns, kept = dict[str, str](), list[ColumnSum]()  # the column of each root that is in a sum
     for column_sum in sums:
         of_root = {roots.get(name, name): name for name in column_sum.names}
-        if len(of_root) == len(column_sum.names) and all(
-            columns.get(root, name) == name for root, name in of_root.items()
-        ):
+        is_free = all(columns.get(root, name) == name for root, name in of_root.items())
+        if is_free and len(of_root) == len(column_sum.names):
             columns |= of_root
             kept.append(column_sum)
     return kept
@@ -232,13 +225,11 @@ def _find_binary_formulas(
     """Ratios and products of two columns, and times between two dates. Columns that are `taken` are not targets."""
     by_name, proposals = {c.name: c for c in columns}, list[ColumnFormula]()
     amounts_only = [c for c in columns if not c.unit]
-    targets = [c for c in amounts_only if c.name not in taken]
-    for target in targets:
-        proposals += [
-            ColumnFormula(target.name, pair, operation) for operation, pair in _products(target, amounts_only, numbers)
-        ]
-        proposals += [ColumnFormula(target.name, (end.name, start.name), "-")
-                      for start, end in permutations([c for c in columns if c.date_scale is not None], 2)]  # fmt: skip
+    dates = [c.name for c in columns if c.date_scale is not None]
+    for target in (c for c in amounts_only if c.name not in taken):
+        pairs = [("-", (end, start)) for start, end in permutations(dates, 2)]
+        pairs += _products(target, amounts_only, numbers)
+        proposals += [ColumnFormula(target.name, pair, operation) for operation, pair in pairs]
     # A computed column usually has the most decimals, and products are more frequent than ratios.
     proposals.sort(key=lambda form: (half_step(by_name[form.target]), BINARY.index(form.operation)))
     log_hypotheses = math.log(max(1, len(columns) ** 3 * len(BINARY) * N_PAIRS))
@@ -404,7 +395,7 @@ def _find_functions(columns: Sequence[Column], table: Table, label: str | None) 
     if not 0 < len(sources) <= MAX_COLUMNS or len(targets) > 2 * MAX_COLUMNS:
         return []
     n_pairs = len(sources) * len(targets)
-    codes = {c.name: _codes(table[c.name]) for c in {c.name: c for c in (*sources, *targets)}.values()}
+    codes = {name: pd.factorize(table[name].array)[0] for name in {c.name for c in (*sources, *targets)}}
     for source in sources:
         for target in targets:
             determined = {function.target for function in functions}
@@ -415,13 +406,6 @@ def _find_functions(columns: Sequence[Column], table: Table, label: str | None) 
             if _determines(*pair) and _is_significant(*pair, n_pairs):
                 functions.append(ColumnFunction(source.name, target.name, both_ways=_determines(*reversed(pair))))
     return functions
-
-
-def _codes(cells: Cells) -> Array:
-    """A number from 0 for each cell (n,), the same for equal cells; −1 for missing cells."""
-    numbers = dict[object, int]()
-    codes = np.array([numbers.setdefault(cell, len(numbers)) for cell in cells.objects])
-    return np.where(cells.missing, -1, codes)
 
 
 def _determines(source: Array, target: Array) -> bool:
@@ -463,7 +447,7 @@ def parse_relations(
     by_name = {column.name: column for column in columns if column.width}
     relations = tuple(_parse(str(text), by_name) for text in texts)
     formulas = [relation for relation in relations if isinstance(relation, ColumnFormula)]
-    computed = sort_formulas(formulas)
+    computed = sort_by_sources(formulas, lambda formula: formula.names)
     for relation in relations:
         _require_types(relation, by_name)
         for second in relations:
@@ -512,7 +496,7 @@ def _parse_operation(text: str, columns: Mapping[str, Column]) -> tuple[str, tup
     """The operation that a text states and its one or two columns, or None."""
     if text in columns:
         return "", (text,)
-    call = re.fullmatch(r"(log|log10|log2|log1p|sqrt|exp)\((.+)\)", text)
+    call = re.fullmatch(rf"({'|'.join(UNARY)})\((.+)\)", text)
     if call and call[2] in columns:
         return call[1], (call[2],)
     inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
@@ -531,10 +515,7 @@ def _split_terms(text: str, columns: Mapping[str, Column]) -> list[str]:
     """The names between plus signs; a name may contain such a sign itself."""
     if text in columns:
         return [text]
-    for sign in (" + ", "+"):
-        if sign in text:
-            return [part.strip() for part in text.split(sign)]
-    return [text]
+    return [part.strip() for part in text.split(" + " if " + " in text else "+")]
 
 
 def _require_column(name: str, columns: Mapping[str, Column], text: str) -> str:
@@ -552,12 +533,9 @@ def _require_types(relation: Relation, columns: Mapping[str, Column]) -> None:
             problem = f"{relation.source!r} must hold categories, and is {columns[relation.source].type}"
             raise InputError(f"constraints: {str(relation)!r}: {problem}. Set its type with columns.")
         return
-    only_numbers = isinstance(relation, ColumnSum) or (
-        isinstance(relation, ColumnFormula) and relation.operation != "-"
-    )
-    only_numbers = only_numbers and not (
-        isinstance(relation, ColumnFormula) and relation.is_dated and relation.factor == 1
-    )
+    is_shift = isinstance(relation, ColumnFormula) and relation.is_dated and relation.factor == 1
+    is_difference = isinstance(relation, ColumnFormula) and relation.operation == "-"
+    only_numbers = not (isinstance(relation, ColumnOrder) or is_shift or is_difference)
     for name in relation.names:
         column = columns[name]
         if not isinstance(column.transform, Ranks) or (only_numbers and column.date_scale is not None):
