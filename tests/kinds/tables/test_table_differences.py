@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 
 import stochattn as sa
 from stochattn.kinds.tables.columns.cells import cells_of
-from stochattn.kinds.tables.kind import rows_to_score
+from stochattn.kinds.tables.kind import KIND
 from stochattn.kinds.tables.relations.differences import Difference, choose_differences, orient, restore_differences
 from stochattn.kinds.tables.relations.relations import ColumnOrder
 from stochattn.report.checks import run_checks
@@ -321,7 +321,7 @@ def test_equal_cells_of_a_strict_order_have_no_density(constraint, impossible):
     (one,) = synth.codec.differences
     wide = replace(synth.codec, differences=(replace(one, ranks=replace(one.ranks, low=0.0, high=9.0)),))
     rows = frame.iloc[[0] * 4].assign(b=[frame["a"][0] + pd.Timedelta(days=days) for days in (0, 1, 9, 10)])
-    assert rows_to_score(wide, rows)[1].tolist() == [impossible, False, False, True]
+    assert KIND.prepare_for_density(wide, rows)[1].tolist() == [impossible, False, False, True]
 
 
 def test_a_difference_that_does_not_turn_round_stays_beside_a_conditioned_base(synth):

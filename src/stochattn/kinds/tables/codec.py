@@ -27,7 +27,7 @@ from ..native import FrameType, Native, frame_of
 from ..options import InputError, listed
 from ..regions import FeatureObservation
 from .columns.cells import CellArray, Cells, cells_of, equal_cells
-from .columns.columns import Column, Levels, Source
+from .columns.columns import Column, Levels, Source, number_rows
 from .columns.inference import (
     AMOUNTS,
     LABELS,
@@ -221,8 +221,11 @@ class TableCodec(Codec):
         else:
             differences = restore_differences(coded_from, by_name, cells, relations)
         filling = Filling.fit(_encode(columns, cells, differences))
-        formulas = formula_note(_list_formulas(cells, columns), options.safe_csv)
-        on_table = _notes_on_table(filling.filled, formulas, relations, candidates)
+        K, p = filling.filled.shape
+        on_table = [FEATURES_NOTE.format(p=p, K=K)] if p > MAX_FEATURES_PER_ROW * K else []
+        on_table += formula_note(_list_formulas(cells, columns), options.safe_csv)
+        on_table += [f"{KEPT}{listed(list(map(str, relations)))}"] if relations else []
+        on_table += [CANDIDATES.format(listed(list(map(str, candidates)), 6))] if candidates else []
         repeated = find_repeated_ids(columns, cells)
         on_table += [] if repeated is None else [REPEATED.format(*repeated)]
         ids = row_names(stored, columns, frame.index[rows])
@@ -396,8 +399,7 @@ class TableCodec(Codec):
 
     def to_user(self, items: pd.DataFrame) -> Native:
         """The frame, of the library of the stored one, with its identifiers numbered from the first row to the last."""
-        ids = [column for column in self.columns if column.type == ColumnType.ID]
-        rows = items.assign(**{column.name: column.make_ids(0, len(items)) for column in ids})
+        rows = number_rows(self.columns, items, 0)
         return rows if self.frame_type is None else self.frame_type.frame(rows)
 
     def refit(self, items: pd.DataFrame) -> TableCodec:
@@ -429,16 +431,6 @@ class TableCodec(Codec):
         read |= {"coded_from": pairs, "own_scales": sorted(self._own_scales)}
         type = None if self.frame_type is None else self.frame_type.state()
         return {"frame": frame_state(self.stored), "frame_type": type, "options": asdict(self._resolved), **read}
-
-
-def _notes_on_table(
-    features: Array, formulas: Sequence[str], relations: Sequence[Relation], candidates: Sequence[Relation]
-) -> list[str]:
-    K, p = features.shape
-    notes = [FEATURES_NOTE.format(p=p, K=K)] if p > MAX_FEATURES_PER_ROW * K else []
-    notes += formulas
-    notes += [f"{KEPT}{listed(list(map(str, relations)))}"] if relations else []
-    return notes + ([CANDIDATES.format(listed(list(map(str, candidates)), 6))] if candidates else [])
 
 
 def _list_formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tuple[str, ...]:

@@ -293,6 +293,12 @@ UNMODELED = {
 }
 
 
+def number_rows(columns: Sequence[Column], rows: pd.DataFrame, first: int) -> pd.DataFrame:
+    """New rows, of which `first` come before, with new identifiers."""
+    ids = [column for column in columns if column.type == ColumnType.ID]
+    return rows.assign(**{column.name: column.make_ids(first, len(rows)) for column in ids})
+
+
 def write_numbers(series: pd.Series, notation: TextNotation) -> pd.Series:
     """Numbers (n,) as strings in a notation; None for missing numbers."""
     cells = zip(series, series.isna(), strict=True)
