@@ -106,9 +106,8 @@ def _constant_knots(ranks: Ranks, score: float) -> Knots:
     if last <= first:
         first, last = first - EDGE, last + EDGE
     step = EDGE * (last - first)
-    return np.array([first, first + step, last - step, last]), np.array(
-        [-TAIL_END, -UNIFORM_END, UNIFORM_END, TAIL_END]
-    )
+    coordinates = np.array([-TAIL_END, -UNIFORM_END, UNIFORM_END, TAIL_END])
+    return np.array([first, first + step, last - step, last]), coordinates
 
 
 def _number_knots(ranks: Ranks) -> Knots:
@@ -165,10 +164,6 @@ class ClassRows:
         _, first, classes = np.unique(codes, axis=0, return_index=True, return_inverse=True)
         labels = np.concatenate([_one_hot(codec, at, features[first]) for at in ordered], axis=1)
         return cls(codec, sources, features, weights, ordered, codes, classes.ravel(), labels)
-
-    def with_column(self, position: int) -> ClassRows:
-        """The same rows with combinations with the values of one more column as classes."""
-        return ClassRows.of(self.codec, self.sources, self.features, self.weights, *self.positions, position)
 
     @cached_property
     def inside(self) -> Array:
@@ -262,9 +257,8 @@ def _renumber(classes: Array) -> Array:
 
 def _one_hot(codec: TableCodec, position: int, features: Array) -> Array:
     """Features (n, L) of the block of a column with only the largest of each row, as filled cells lie in between."""
-    block, scale = features[:, codec.blocks[position]], codec.columns[position].transform
-    size = scale.scale if isinstance(scale, Levels) else 1.0
-    return size * np.eye(block.shape[1])[np.argmax(block, axis=1)]
+    block = features[:, codec.blocks[position]]
+    return codec.columns[position].levels.scale * np.eye(block.shape[1])[np.argmax(block, axis=1)]
 
 
 def list_classes(codec: TableCodec, sources: Array, features: Array, weights: Array) -> list[ClassRows]:
@@ -273,22 +267,20 @@ def list_classes(codec: TableCodec, sources: Array, features: Array, weights: Ar
     Each next column is the one with which classes explain most of the variance of the other features.
     """
     columns = [at for at, column in enumerate(codec.columns) if isinstance(column.transform, Levels)]
-    columns = [at for at in columns if _is_plain(codec.columns[at].name)]
+    names = [column.name for column in codec.columns]
+    # The names are saved as an option, which must be read as the same columns again.
+    columns = [at for at in columns if names[at] not in (AUTO, POOLED) and CLASSES_JOINED.strip() not in names[at]]
     label = None if codec.label is None else codec.position(codec.label)
-    offered = [ClassRows.of(codec, sources, features, weights, at) for at in columns if label in (at, None)]
+    offered = [(at,) for at in columns if label in (at, None)]
     chosen: list[ClassRows] = []
     while len(chosen) < MAX_CLASS_COLUMNS:
-        offered = [rows for rows in offered if rows.suffices and (label is not None or rows.explained > 0)]
-        if not offered:
+        tried = [ClassRows.of(codec, sources, features, weights, *positions) for positions in offered]
+        tried = [rows for rows in tried if rows.suffices and (label is not None or rows.explained > 0)]
+        if not tried:
             break
-        chosen.append(max(offered, key=lambda rows: rows.explained))
-        offered = [chosen[-1].with_column(at) for at in columns if at not in chosen[-1].positions]
+        chosen.append(max(tried, key=lambda rows: rows.explained))
+        offered = [(*chosen[-1].positions, at) for at in columns if at not in chosen[-1].positions]
     return chosen
-
-
-def _is_plain(name: str) -> bool:
-    """Whether the name of a column, saved as an option, is read as a single column again."""
-    return name not in (AUTO, POOLED) and CLASSES_JOINED.strip() not in name
 
 
 def fit_classes(rows: ClassRows, width: KernelParams | None) -> ClassKernels:

@@ -179,13 +179,8 @@ class CovarianceKernels:
 
     def log_density_of(self, A: ArrayLike, y: ArrayLike) -> Array:
         """log density of A x at values y; A (r, d), (n, r) -> (n,)."""
-        rows = np.atleast_2d(A)
-        return mixture_log_density(np.atleast_2d(y), self.means @ rows.T, self._roots_of(rows), self.log_weights)
-
-    def _roots_of(self, rows: Array) -> Array:
-        """Roots of the covariances of A x: (K, r, r) or (1, r, r)."""
-        halves = rows @ self.roots
-        return np.linalg.cholesky(halves @ halves.transpose(0, 2, 1))
+        means, covariances = self.moments(np.atleast_2d(A))
+        return mixture_log_density(np.atleast_2d(y), means, np.linalg.cholesky(covariances), self.log_weights)
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """n independent draws (n, d), and the memory each was drawn around (n,). The first m of n are the m draws."""
@@ -218,7 +213,8 @@ class CovarianceKernels:
         if self.observed is not None:
             raise ValueError("these kernels are conditioned already: pass all conditions at once.")
         rows, values = equations(A, y)
-        log_weights = self.log_weights + log_kernels(values[None], self.means @ rows.T, self._roots_of(rows))[0]
+        means, covariances = self.moments(rows)
+        log_weights = self.log_weights + log_kernels(values[None], means, np.linalg.cholesky(covariances))[0]
         return replace(self, log_weights=log_weights - np.logaddexp.reduce(log_weights), observed=(rows, values))
 
 
@@ -239,9 +235,8 @@ class CovarianceGenerator:
     @cached_property
     def marginals(self) -> Marginals | None:
         """Distributions by which features are stratified; None where there are none, for few rows, or conditioned."""
-        if self.restricted is not None or self.kernels.observed is not None or not len(self.amounts):
-            return None
-        if len(self.sources) < MIN_ROUND:
+        is_conditioned = self.restricted is not None or self.kernels.observed is not None
+        if is_conditioned or not len(self.amounts) or len(self.sources) < MIN_ROUND:
             return None
         rows, mean = self.space.observation(self.amounts, np.zeros(len(self.amounts)))
         halves = rows @ self.kernels.roots
@@ -264,8 +259,8 @@ class CovarianceGenerator:
         jitter:  (features, rng, amount) -> features that mean the same, no two of them equal, with one-hot values moved
                  by `amount` of the way to the next value
         """
-        seed = 0
-        variance = None if features.shape[1] <= MAX_FEATURES else 1.0
+        seed, has_few_features = 0, features.shape[1] <= MAX_FEATURES
+        variance = None if has_few_features else 1.0
         space = Coordinates.fit(jitter(features, np.random.default_rng(seed), JITTER), variance=variance, norm="whole")
         used = width or _search(space.rows(jitter(features, np.random.default_rng(seed), JITTER_OF_SEARCH)))
         log_r = np.log(weights)
@@ -273,14 +268,12 @@ class CovarianceGenerator:
         chosen = choose_memories(w, count_memories(len(features), space.d, used.neighbors))
         kernels = CovarianceKernels.fit(MemoryBank(space.stored, log_r), width=used, chosen=chosen)
         space = replace(space, stored=space.stored[chosen.rows], norms=space.norms[chosen.rows])
-        offsets = np.zeros(features.shape[1])
+        offsets, is_amount = np.zeros(features.shape[1]), np.full(features.shape[1], has_few_features)
         z = kernels.sample(N_CALIBRATION, np.random.default_rng(seed))[0]
         for block in one_hot:  # block by block, as features may be far more than the rows that are stored
             counts = np.bincount(np.argmax(features[:, block], axis=1), weights, block.stop - block.start)
             rows, origin = space.observation(np.arange(block.start, block.stop), np.zeros(len(counts)))
             offsets[block] = fit_offsets(z @ rows.T - origin, counts / counts.sum())
-        is_amount = np.full(features.shape[1], features.shape[1] <= MAX_FEATURES)
-        for block in one_hot:
             is_amount[block] = False
         return cls(space, kernels, sources[chosen.rows], offsets, width is None, amounts=np.flatnonzero(is_amount))
 
@@ -322,6 +315,11 @@ class CovarianceGenerator:
         return replace(conditioned, notes=(*self.notes, *self._notes_on(conditioned)))
 
     @property
+    def width(self) -> KernelParams:
+        """The parameters of the kernels."""
+        return self.kernels.width
+
+    @property
     def log_shares(self) -> Array:
         """log of how often each stored row is drawn around: (K,)."""
         return self.kernels.log_weights if self.restricted is None else self.restricted.log_shares
@@ -337,11 +335,9 @@ class CovarianceGenerator:
             likely = self.kernels.log_density_of(rows, values[None])[0]
             if likely < self.kernels.log_density_of(rows, self.space.stored @ rows.T).min() - MAX_UNLIKELY:
                 yield "the conditioned values, alone or together, are unlike anything stored: draws extrapolate"
-        if conditioned.restricted is None:
-            n_explaining = perplexity(conditioned.kernels.log_weights)
-        else:
+        if conditioned.restricted is not None:
             yield from conditioned.restricted.notes
-            n_explaining = perplexity(conditioned.restricted.log_shares)
+        n_explaining = perplexity(conditioned.log_shares)
         if n_explaining < MIN_EXPLAINING and len(conditioned.sources) >= 2 * MIN_EXPLAINING:
             yield few_sources(n_explaining, "row")
 
@@ -358,10 +354,11 @@ class CovarianceGenerator:
 
     def describe(self) -> Description:
         """The width of the kernels and how it was chosen."""
-        few, width = len(self.sources) < MIN_ROWS, self.kernels.width
-        rule = f"set for fewer than {MIN_ROWS} rows" if few else "chosen by the likelihood of left-out rows"
-        summary = f"{width} ({rule if self.searched else 'as given'})"
-        return Description("covariance", summary, self.notes, resolved={"width": tuple(width), "classes": "pooled"})
+        rule = "chosen by the likelihood of left-out rows" if self.searched else "as given"
+        if self.searched and len(self.sources) < MIN_ROWS:
+            rule = f"set for fewer than {MIN_ROWS} rows"
+        resolved: dict[str, object] = {"width": tuple(self.width), "classes": "pooled"}
+        return Description("covariance", f"{self.width} ({rule})", self.notes, resolved=resolved)
 
 
 def fit_offsets(features: Array, shares: Array) -> Array:

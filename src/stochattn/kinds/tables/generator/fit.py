@@ -42,17 +42,6 @@ bwght had 4 to 15."""
 TableKernels = CovarianceGenerator | ClassKernels
 
 
-def get_width(generator: TableKernels) -> KernelParams:
-    """The parameters of kernels, around all rows or within classes."""
-    return generator.width if isinstance(generator, ClassKernels) else generator.kernels.width
-
-
-def list_sources(generator: TableKernels) -> Array:
-    """The stored rows of the kernels, in rising order."""
-    parts = [part.kernels for part in generator.parts] if isinstance(generator, ClassKernels) else [generator]
-    return np.sort(np.concatenate([part.sources for part in parts]))
-
-
 def choose_noise(
     codec: TableCodec, features: Array, best_fit: TableKernels, fit: Callable[[KernelParams], TableKernels]
 ) -> TableKernels:
@@ -65,7 +54,7 @@ def choose_noise(
 
     features: (K, p) of the rows that have kernels
     """
-    width, K = get_width(best_fit), len(features)
+    width, K = best_fit.width, len(features)
     n_tried = min(N_TRIED, max(MAX_TRIED_NUMBERS // features.shape[1], MIN_TRIED))
     real = nearest_distances(features, chosen=spaced_indices(K, n_tried))
     tried = list_widths(width, K)
@@ -127,7 +116,7 @@ def fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOptions
     kept = np.flatnonzero(weights > 0)
     with Progress(N_EXPECTED_FITS, "fitting") as progress:  # one for all searches, so that the time left counts down
         kernels = _fit(codec, kept, weights, options, progress)
-    m = len(list_sources(kernels))
+    m = len(kernels.sources)
     return replace(kernels, notes=(*kernels.notes, MEMORIES_NOTE.format(m, len(kept)))) if m < len(kept) else kernels
 
 
@@ -150,7 +139,7 @@ def _fit(
         return kernels
 
     def with_noise(best_fit: TableKernels, fit: Callable[[KernelParams], TableKernels]) -> TableKernels:
-        rows = np.searchsorted(kept, list_sources(best_fit))
+        rows = np.searchsorted(kept, best_fit.sources)
         return choose_noise(codec, features[rows], best_fit, fit)
 
     choices, notes = _list_choices(codec, kept, features, weights[kept], options)
@@ -163,7 +152,7 @@ def _fit(
             return replace(pooled, notes=notes)
         classes = next(iter(choices), None)
         if options.classes == AUTO:
-            classes = _choose_classes(choices, get_width(pooled), progress)
+            classes = _choose_classes(choices, pooled.width, progress)
         progress.update(1 + len(choices))
         if classes is None:
             return replace(with_noise(pooled, around_all), notes=notes)

@@ -285,16 +285,12 @@ class Folds:
         if neighbors not in self._moments:
             if len(self._moments) > 1:  # a search needs two numbers of neighbors at a time, and covariances are large
                 self._moments.pop(next(iter(self._moments)))
-            self._moments[neighbors] = [
-                Moments(
-                    self.rows[s],
-                    neighbors,
-                    np.full(len(s), 1 / len(s)),
-                    None if self.classes is None else self.classes[s],
-                )
-                for s in self.stored
-            ]
+            self._moments[neighbors] = [self._fit_moments(stored, neighbors) for stored in self.stored]
         return self._moments[neighbors]
+
+    def _fit_moments(self, stored: Array, neighbors: int) -> Moments:
+        classes = None if self.classes is None else self.classes[stored]
+        return Moments(self.rows[stored], neighbors, np.full(len(stored), 1 / len(stored)), classes)
 
     def likelihood(self, width: KernelParams) -> float:
         """The log likelihood of held-out rows given their classes, summed over the folds."""
