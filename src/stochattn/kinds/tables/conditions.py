@@ -46,7 +46,7 @@ which scores do not distinguish numbers from the limit."""
 LARGEST_STEP = {"float16": 2.0**-10, "float32": 2.0**-23}
 """Relative rounding error of the cells of narrow floats, by the name of their dtype."""
 RANGES = {">": "gt", ">=": "ge", "<": "lt", "<=": "le"}
-MIRRORED = {"<": ">", "<=": ">="}
+LOW_ENDS = {"<": "gt", "<=": "ge"}  # as in 40 <= age
 
 
 class Restriction(NamedTuple):
@@ -239,7 +239,6 @@ def parse_conditions(codec: TableCodec, texts: Sequence[str]) -> dict[str, Condi
 
 
 def _add(conditions: dict[str, Condition], codec: TableCodec, name: str, condition: Condition) -> None:
-    """Add a condition on a column to those that it may have already."""
     conditions[name] = codec.combine(name, conditions[name], condition) if name in conditions else condition
 
 
@@ -261,27 +260,24 @@ def _split(codec: TableCodec, text: str) -> tuple[Column, re.Match[str]]:
 
 
 def _parse(column: Column, match: re.Match[str], notation: Notation) -> Condition:
-    """The condition that the parts of a string mean."""
     sign, low, high = match["sign"], match["low"], match["high"]
     if sign == "=":
         levels = column.transform.values if isinstance(column.transform, Levels) else ()
         if "|" in high and find_value(high, levels, notation) is None:
             return {column.parse(part.strip(), notation) for part in high.split("|")}
         return column.parse(high, notation)
-    ends = {RANGES[MIRRORED[match["first"]]]: _end(column, low, notation)} if low else {}
+    ends = {LOW_ENDS[match["first"]]: _end(column, low, notation)} if low else {}
     return Range(**ends, **({RANGES[sign]: _end(column, high.strip(), notation)} if sign else {}))
 
 
 def _end(column: Column, text: str, notation: Notation) -> Value:
     """An end of a range: a number, or a string where the column does not hold numbers."""
-    if column.unit or column.transform is None:
-        return text
+    if not isinstance(column.transform, Levels):
+        return column.parse(text, notation)
     try:
         number = column.number(text, notation)
     except InputError:
-        if isinstance(column.transform, Levels):
-            return text
-        raise
+        return text
     return int(number) if number.is_integer() else number
 
 

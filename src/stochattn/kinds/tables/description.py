@@ -31,7 +31,7 @@ class ColumnType(StrEnum):
 
 
 MISSING = ("keep", "impute")
-TYPES = tuple(str(column_type) for column_type in ColumnType)
+TYPES = tuple(map(str, ColumnType))
 Limits = tuple[float | None, float | None]
 FREE: Limits = (None, None)
 

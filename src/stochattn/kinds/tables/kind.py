@@ -17,7 +17,7 @@ from .. import lazy_pandas as pd
 from ..codec import ZARR, Format, Settings, Writer
 from ..comparison import KeyMeasure, Measures
 from ..delimited import COMMAS, PARQUET, TABS
-from ..delimited.cells import Style
+from ..delimited.cells import AMOUNTS, Style
 from ..delimited.formulas import without_apostrophes
 from ..delimited.reading import COLUMNS, are_dates, matrix_frame, numbers_beside_dates, read_first_rows, read_table
 from ..display import ChoiceControl, Control, Display, RangeControl
@@ -31,39 +31,29 @@ from ..smoothing import columns_are_all_smooth, columns_are_smooth, rows_are_smo
 from .codec import TableCodec, read_with_options
 from .columns.cells import Cells
 from .columns.columns import Column, Levels, Source, Value, number_rows
-from .columns.inference import AMOUNTS, as_strings, check_rows, transpose
+from .columns.inference import as_strings, check_rows, transpose
 from .columns.scales import Ranks
 from .conditions import Several, parse_conditions
 from .description import ColumnType, TableDescription, TableHopfieldOptions, TableOptions
 from .generator.fit import fit_covariance
 from .measures import compare, repeated_identifiers, table_gallery
 from .relations.relations import ColumnOrder
-from .writing import (
-    DelimitedWriter,
-    MatrixWriter,
-    ParquetWriter,
-    cast,
-    frame_from_state,
-    matrix_dtype,
-    matrix_of,
-    require_exact,
-    require_numbers,
-)
+from .writing import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_from_state, make_matrix
 
-MAX_COLUMNS, MAX_LEVELS = 40, 60
+MAX_CONTROLS, MAX_CHOICES = 40, 60
 
 
 def table_controls(codec: TableCodec) -> tuple[Control, ...]:
     """A control for each of the first columns that conditions can name."""
     modeled = [column for column in codec.columns if column.transform is not None]
-    return tuple(_make_control(codec, column) for column in modeled[:MAX_COLUMNS])
+    return tuple(_make_control(codec, column) for column in modeled[:MAX_CONTROLS])
 
 
 def _make_control(codec: TableCodec, column: Column) -> Control:
     if isinstance(column.transform, Levels):
         truths = codec.style.truths.get(column.name)
         values = truths or tuple(str(value) for value in column.transform.values)
-        return ChoiceControl(column.name, column.name, tuple(dict.fromkeys(values))[:MAX_LEVELS])
+        return ChoiceControl(column.name, column.name, tuple(dict.fromkeys(values))[:MAX_CHOICES])
     numbers = column.numbers(codec.stored[column.name].dropna())
     low, high = float(numbers.min()), float(numbers.max())
     if column.date_scale is not None:
@@ -92,18 +82,6 @@ def _find_impossible(column: Column, cells: Cells) -> Array:
 
 
 DATED_NOTE = "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns'"
-ROWS_NOTE = (
-    "read as a table of {} rows and {} columns, but neighboring values of a row are alike, as those of signals. If "
-    "each row is a signal, pass kind='signals'"
-)
-COLUMNS_NOTE = (
-    "read as a table of {} rows and {} columns, but neighboring values of a column are alike, as those of signals. If "
-    "each column is a signal, transpose the array and pass kind='signals'"
-)
-MEMORIES_NOTE = (
-    "read as a table of {} rows and {} columns, but the columns have length 1, as the memories of the paper have. If "
-    "the array is d × K, pass transpose=True"
-)
 RECORDING_NOTE = (
     "read as a table, whose rows are drawn independently, but consecutive rows are alike, as the points of a recording "
     "are. If it is one, pass kind='signals' and window=N, the points of a signal"
@@ -233,12 +211,7 @@ class TableKind(TableDescription, Kind[TableCodec]):
         return {"parquet": ParquetWriter, "npy": MatrixWriter}[format.name](destination, codec.columns)
 
     def as_array(self, codec: TableCodec, items: pd.DataFrame, first: int) -> Array:
-        """Rows as a matrix (n, columns), with new identifiers; NaN for missing cells."""
-        require_numbers(codec.columns, "zarr")
-        matrix, too_long = matrix_of(number_rows(codec.columns, items, first))
-        dtype = matrix_dtype(codec.stored)
-        require_exact(too_long, dtype, "zarr")
-        return matrix.astype(dtype, casting="same_kind")
+        return make_matrix(codec.columns, codec.stored, number_rows(codec.columns, items, first))
 
     def array_attributes(self, codec: TableCodec) -> dict[str, Plain]:
         return {COLUMNS: [column.name for column in codec.columns]}
@@ -259,9 +232,15 @@ class TableKind(TableDescription, Kind[TableCodec]):
 def _note_on_matrix(matrix: Array) -> str:
     """A note where the rows of a matrix may be signals, or its columns signals or memories; else nothing."""
     if are_columns_memories(matrix):
-        return MEMORIES_NOTE.format(*matrix.shape)
-    which = ROWS_NOTE if rows_are_smooth(matrix) else COLUMNS_NOTE if columns_are_smooth(matrix) else ""
-    return which.format(*matrix.shape)
+        why = "the columns have length 1, as the memories of the paper have. If the array is d × K, pass transpose=True"
+    elif rows_are_smooth(matrix):
+        why = "neighboring values of a row are alike, as those of signals. If each row is a signal, pass kind='signals'"
+    elif columns_are_smooth(matrix):
+        why = "neighboring values of a column are alike, as those of signals. If each column is a signal, "
+        why += "transpose the array and pass kind='signals'"
+    else:
+        return ""
+    return f"read as a table of {matrix.shape[0]} rows and {matrix.shape[1]} columns, but {why}"
 
 
 def _note_on_recording(stored: pd.DataFrame) -> str:

@@ -20,9 +20,10 @@ from .. import lazy_pandas as pd
 from ..codec import Batch
 from ..delimited.cells import Style
 from ..delimited.formulas import LINE_END, RowLines, as_text
+from ..native import MAX_EXACT
 from ..options import InputError
 from .columns.cells import Cells, is_plain
-from .columns.columns import MAX_EXACT, Column, number_rows, write_numbers
+from .columns.columns import Column, number_rows, write_numbers
 
 
 def require_numbers(columns: Sequence[Column], format: str) -> None:
@@ -45,6 +46,15 @@ def matrix_of(frame: pd.DataFrame) -> tuple[Array, list[str]]:
     integers = [Cells.of(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind in "iu"]
     long = [cells.name for cells in integers if (np.abs(cells.numbers) >= MAX_EXACT).any()]
     return np.stack([_plain(frame[name]) for name in frame.columns], axis=1), long
+
+
+def make_matrix(columns: Sequence[Column], stored: pd.DataFrame, rows: pd.DataFrame) -> Array:
+    """New rows as a matrix (n, columns) of the dtype of stored and new rows together; NaN for missing cells."""
+    require_numbers(columns, "zarr")
+    matrix, too_long = matrix_of(rows)
+    dtype = matrix_dtype(stored)
+    require_exact(too_long, dtype, "zarr")
+    return matrix.astype(dtype, casting="same_kind")
 
 
 def matrix_dtype(stored: pd.DataFrame) -> np.dtype[np.generic]:
@@ -172,17 +182,17 @@ def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataF
         series = frame[column.name]
         if column.notation is not None and series.dtype.kind in "iuf":  # as strings, like the stored cells
             series = write_numbers(series, column.notation)
-        has_date_objects = column.date_scale is not None and column.date_scale.has_date_objects
         try:
-            cells[column.name] = _convert(series, column.dtype, has_date_objects)
+            cells[column.name] = _convert(series, column)
         except (TypeError, ValueError):
             raise InputError(f"{where}, column {column.name!r}: {series.dtype} does not fit {column.dtype}.") from None
     return pd.DataFrame(cells)
 
 
-def _convert(series: pd.Series, dtype: np.dtype, has_date_objects: bool) -> pd.Series:
-    """A column with this dtype, or the nullable dtype of the same kind where cells are missing."""
-    if has_date_objects and type(next(iter(series.dropna()), None)) is not date:
+def _convert(series: pd.Series, column: Column) -> pd.Series:
+    """Cells with the dtype of a column, or the nullable dtype of the same kind where cells are missing."""
+    dtype, scale = column.dtype, column.date_scale
+    if scale is not None and scale.has_date_objects and type(next(iter(series.dropna()), None)) is not date:
         return pd.to_datetime(series).dt.date.astype(dtype)
     if series.dtype == dtype:
         return series

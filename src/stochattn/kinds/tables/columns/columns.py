@@ -25,8 +25,6 @@ from .scales import Distinct, Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
 PLAIN = Notation()
-MAX_EXACT = 2.0**53
-"""From here on floats do not distinguish all integers."""
 
 
 class Source(NamedTuple):

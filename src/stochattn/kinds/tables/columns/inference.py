@@ -18,13 +18,14 @@ import numpy as np
 from ...._backend.arrays import Array
 from ...._backend.checks import suggest_names
 from ... import lazy_pandas as pd
+from ...delimited.cells import AMOUNTS
 from ...delimited.notations import TextNotation, notation_of
 from ...delimited.numbers import example_of
-from ...native import pandas_frame
+from ...native import MAX_EXACT, pandas_frame
 from ...options import InputError, listed, with_count
 from ..description import FREE, ColumnType, Limits, TableOptions
 from .cells import Cells
-from .columns import MAX_EXACT, PLAIN, Column, Levels, Source
+from .columns import PLAIN, Column, Levels, Source
 from .dates import DateScale, fit_date_scale
 from .scales import Distinct, Ranks, decimals_of, limits_of
 
@@ -33,7 +34,6 @@ MAX_NUMBER = 1e150
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
 TOO_LONG = "holds integers of over 15 digits, which floats do not distinguish"
 IDENTIFIERS = "identifiers are strings or integers"
-AMOUNTS = (ColumnType.NUMERIC, ColumnType.INTEGER)
 
 
 def note_on_exceptions(present: Cells, counts: Mapping[str, int], most: float, source: Source) -> str:

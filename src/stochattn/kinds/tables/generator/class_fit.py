@@ -26,7 +26,6 @@ from .classes import (
     Knots,
     MonotoneMap,
     affine,
-    choose_class_width,
     interpolate,
     log_density_of_class,
 )
@@ -44,6 +43,7 @@ from .neighborhoods import (
     MIN_ROWS,
     KernelParams,
     Moments,
+    choose_class_width,
     choose_memories,
     count_memories,
     folds_of,
@@ -176,9 +176,8 @@ class ClassRows:
     @cached_property
     def amounts(self) -> Array:
         """Positions of the features of amounts, not of categories, among the features outside the class."""
-        is_amount = np.ones(self.features.shape[1], dtype=bool)
-        for column, block in zip(self.codec.columns, self.codec.blocks, strict=True):
-            is_amount[block] = not isinstance(column.transform, Levels)
+        columns = self.codec.columns
+        is_amount = np.repeat([isinstance(c.transform, Ranks) for c in columns], [c.width for c in columns])
         return np.flatnonzero(is_amount[~self.inside])
 
     @property
@@ -331,15 +330,14 @@ def measure_gain(rows: ClassRows, pooled: KernelParams, within: KernelParams) ->
     pooled = pooled.rescale(count_memories(K, moved.shape[1], pooled.neighbors), n)
     within = within.rescale(rows.count_memories(within.neighbors), n)
     classes = _renumber(rows.classes[rows.scored])
-    every, C = np.arange(n), int(classes.max()) + 1
     features, sizes = moved[:, ~rows.inside], (rows.codes.max(0) + 1).tolist()
     present = [np.unique(np.argmax(rows.features[:, rows.codec.blocks[at]], axis=1)) for at in rows.positions]
     blocks = [moved[:, rows.codec.blocks[at]][:, levels] for at, levels in zip(rows.positions, present, strict=True)]
     ordered = np.concatenate([features, *blocks], axis=1)
     total = 0.0
     for left in folds_of(classes):
-        kept = np.delete(every, left)
-        log_shares = np.log(np.bincount(classes[kept], minlength=C) / len(kept))
+        kept = np.delete(np.arange(n), left)
+        log_shares = np.log(np.bincount(classes[kept], minlength=classes.max() + 1) / len(kept))
         moments = Moments(features[kept], within.neighbors, np.full(len(kept), 1 / len(kept)), classes[kept])
         within_classes = log_likelihoods(moments.kernels(within), features[left], classes[left])
         kernels = CovarianceKernels.fit(ordered[kept], width=pooled)

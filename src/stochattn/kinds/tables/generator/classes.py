@@ -24,29 +24,14 @@ from functools import cached_property
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.console import Progress
-from ...._backend.parallel import Shared
 from ....core.mixture import perplexity, pick_stratified
 from ...generator import NO_DENSITY, Description, Generated, few_sources
 from ...regions import FeatureObservation, Region, rarity_notes
 from .covariance import MAX_UNLIKELY, MIN_EXPLAINING, CovarianceGenerator, CovarianceKernels
-from .neighborhoods import FOLDS, N_EXPECTED_STEPS, NEIGHBORS, Folds, KernelParams, Likelihoods, ascend, log_kernels
+from .neighborhoods import KernelParams, log_kernels
 
 N_BLOCKS = 32
 """Draws of one-hot blocks by which the probability of a class is estimated."""
-
-
-def choose_class_width(rows: Array, classes: Array) -> KernelParams:
-    """The parameters that are best by the likelihood of held-out rows (K, d) given their classes (K,)."""
-    largest = int(np.bincount(classes).max()) * (FOLDS - 1) // FOLDS
-    with Progress(N_EXPECTED_STEPS, "choosing a width") as progress:
-        likelihood = Likelihoods(Shared(Folds(rows, classes)), progress)
-        best = ascend(KernelParams(0.7, 0.5, 0), (0,), likelihood)
-        possible = tuple(m for m in NEIGHBORS if m < largest)
-        if possible:
-            start = KernelParams(0.7, 0.5, min(12, possible[-1]))
-            best = likelihood.choose([best, ascend(start, possible, likelihood)])
-    return best
 
 
 def log_density_of_class(kernels: CovarianceKernels, x: Array, codes: Array, sizes: Sequence[int]) -> Array:
@@ -91,18 +76,15 @@ class MonotoneMap:
 
     def forward(self, features: Array) -> Array:
         """Features (n, p) as coordinates (n, p)."""
-        return self._apply(features, inverse=False)
+        out = np.array(features, dtype=np.float64)
+        for j, knots in enumerate(self.knots):
+            if knots is not None:
+                out[:, j] = interpolate(out[:, j], *knots)
+        return out
 
     def inverse(self, coordinates: Array) -> Array:
         """Coordinates (n, p) as features (n, p)."""
-        return self._apply(coordinates, inverse=True)
-
-    def _apply(self, x: Array, inverse: bool) -> Array:
-        out = np.array(x, dtype=np.float64)
-        for j, knots in enumerate(self.knots):
-            if knots is not None:
-                out[:, j] = interpolate(out[:, j], *(knots[::-1] if inverse else knots))
-        return out
+        return MonotoneMap(tuple(knots and knots[::-1] for knots in self.knots)).forward(coordinates)
 
     def log_slope(self, features: Array) -> Array:
         """log of the determinant of the derivative at features (n, p): (n,)."""

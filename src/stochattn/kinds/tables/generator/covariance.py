@@ -133,8 +133,7 @@ their parameters. Little jitter makes copies of rows likely; with much, kernels 
 N_CALIBRATION, N_CALIBRATION_STEPS, MAX_SHARE_ERROR = 4096, 200, 0.002
 """Draws by which the shares of one-hot values are calibrated, the most steps, and the largest error that is allowed."""
 MIN_EXPLAINING, MAX_UNLIKELY = 3, 2.0
-"""A note follows where fewer rows explain a condition, or where it is less likely than all stored rows by so many nats.
-"""
+"""A note follows where fewer rows explain a condition, or it is less likely than all stored rows by so many nats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,25 +147,17 @@ class CovarianceKernels:
     observed: tuple[Array, Array] | None = None  # A (r, d) and y (r,)
 
     @classmethod
-    def fit(
-        cls,
-        memories: ArrayLike | MemoryBank,
-        *,
-        shape: str = "local",
-        width: KernelParams | None = None,
-        chosen: KernelCenters | None = None,
-    ) -> Self:
+    def fit(cls, memories: ArrayLike | MemoryBank, *, width: KernelParams, chosen: KernelCenters | None = None) -> Self:
         """Kernels around memories (K, d), or the active ones of a bank, with its multiplicities as weights.
 
-        shape:  of a width that is chosen here: "local" means and covariances near each memory, or "pooled" ones of all
         chosen: the memories that have kernels; None for all
         """
         bank: MemoryBank = as_bank(memories).active
         rows = to_numpy(bank.patterns).astype(np.float64)
-        width = choose_width(rows, shape=shape) if width is None else width.validate()
         log_r = to_numpy(bank.log_r).astype(np.float64)
         log_weights = log_r - np.logaddexp.reduce(log_r)
-        fitted = Moments(rows, width.neighbors, np.exp(log_weights), memories=chosen).kernels(width)[0]
+        neighbors = width.validate().neighbors
+        fitted = Moments(rows, neighbors, np.exp(log_weights), memories=chosen).kernels(width)[0]
         is_part = len(fitted.means) < len(rows)
         return cls(fitted.means, fitted.roots, fitted.log_weights if is_part else log_weights, width)
 

@@ -367,6 +367,19 @@ def choose_width(memories: ArrayLike, *, shape: str = "local") -> KernelParams:
     return best
 
 
+def choose_class_width(rows: Array, classes: Array) -> KernelParams:
+    """The parameters that are best by the likelihood of held-out rows (K, d) given their classes (K,)."""
+    largest = int(np.bincount(classes).max()) * (FOLDS - 1) // FOLDS
+    with Progress(N_EXPECTED_STEPS, "choosing a width") as progress:
+        likelihood = Likelihoods(Shared(Folds(rows, classes)), progress)
+        best = ascend(KernelParams(0.7, 0.5, 0), (0,), likelihood)
+        possible = tuple(m for m in NEIGHBORS if m < largest)
+        if possible:
+            start = KernelParams(0.7, 0.5, min(12, possible[-1]))
+            best = likelihood.choose([best, ascend(start, possible, likelihood)])
+    return best
+
+
 def ascend(best: KernelParams, neighbors: tuple[int, ...], likelihood: Likelihoods) -> KernelParams:
     """Climb from `best`, which is on the grid, until no step along an axis of the grid raises the likelihood.
 

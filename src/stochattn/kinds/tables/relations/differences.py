@@ -170,5 +170,3 @@ def _middle_range(numbers: Array) -> float:
     """The range of the middle 80 % of numbers (n,) without NaN, above zero."""
     low, high = np.quantile(numbers[~np.isnan(numbers)], MIDDLE)
     return max(float(high - low), np.finfo(np.float64).tiny)
-
-

@@ -41,8 +41,7 @@ from .relations import (
 )
 
 MIN_ROWS, MIN_DISTINCT = 20, 5
-"""Least rows without missing cells in which a relation holds, and least distinct values of a column in a sum or order.
-"""
+"""Least rows without missing cells in which a relation holds, and distinct values of a column in a sum or order."""
 MAX_LOG_CHANCE = math.log(1e-3)
 """Largest log probability that independent columns would meet a relation, over all pairs together."""
 MAX_LOG_CHANCE_OF_ORDER = math.log(0.01)
@@ -122,9 +121,8 @@ def _find_unary_formulas(
     for fine, coarse in combinations(finest, 2):
         if fine.unit != coarse.unit or {fine.name, coarse.name} & {f.target for f in formulas}:
             continue
-        sample = _sample(numbers, (fine.name, coarse.name))
-        for formula in _proposals(fine, coarse, by_name, sample, numbers) if sample else ():
-            used = {name for earlier in formulas for name in earlier.sources} | taken
+        used = {name for earlier in formulas for name in earlier.sources} | taken
+        for formula in _propose(fine, coarse, by_name, numbers):
             if formula.target not in used and _is_certain(formula, by_name, numbers, log_hypotheses):
                 formulas.append(formula)
                 break
@@ -140,14 +138,12 @@ def _sample(numbers: Mapping[str, Array], names: Sequence[str]) -> dict[str, Arr
     return {name: numbers[name][rows] for name in names}
 
 
-def _proposals(
-    fine: Column,
-    coarse: Column,
-    columns: Mapping[str, Column],
-    sample: Mapping[str, Array],
-    numbers: Mapping[str, Array],
+def _propose(
+    fine: Column, coarse: Column, columns: Mapping[str, Column], numbers: Mapping[str, Array]
 ) -> Iterator[ColumnFormula]:
     """Formulas with one source that fit a sample of rows."""
+    if not (sample := _sample(numbers, (fine.name, coarse.name))):
+        return
     for source, target in ((coarse.name, fine.name), (fine.name, coarse.name)) if not fine.unit else ():
         for operation in UNARY if sample[source].min() >= 0 else ():
             formula = ColumnFormula(target, (source,), operation)
@@ -158,23 +154,21 @@ def _proposals(
         if half_step(fine) < half_step(coarse):  # a multiple of a number that was rounded before
             form = ColumnFormula(fine.name, (coarse.name,), "", is_dated=fine.date_scale is not None)
             exact = half_step(fine) * (1 + 1e-6)
-            formulas = _simplest(form, columns, sample, numbers)
+            formulas = _list_simplest(form, columns, numbers)
             yield from (f for f in formulas if (np.abs(f.values([y]) - x) <= exact + TOLERANCE * np.abs(x)).all())
         form = ColumnFormula(coarse.name, (fine.name,), "", is_dated=coarse.date_scale is not None)
-        yield from _simplest(form, columns, sample, numbers)
+        yield from _list_simplest(form, columns, numbers)
 
 
-def _simplest(
-    form: ColumnFormula,
-    columns: Mapping[str, Column],
-    sample: Mapping[str, Array],
-    numbers: Mapping[str, Array],
-    has_shift: bool = True,
+def _list_simplest(
+    form: ColumnFormula, columns: Mapping[str, Column], numbers: Mapping[str, Array], has_shift: bool = True
 ) -> Iterator[ColumnFormula]:
     """The formulas of a form that all rows of a sample meet, sorted by the digits of factor and shift.
 
     Formulas that hold without rounding of the sources come first, as rounding may hide a coarse factor.
     """
+    if not (sample := _sample(numbers, form.names)):
+        return
     x, y = form.values([sample[name] for name in form.sources]), sample[form.target]
     if has_shift and (np.isfinite(x).all() and np.ptp(x) > 0):
         slope = float(np.cov(x, y)[0, 1] / x.var(ddof=1))
@@ -215,7 +209,6 @@ def _middle_factor(form: ColumnFormula, numbers: Mapping[str, Array], half: floa
 
 
 def _round_digits(number: float, digits: int) -> float:
-    """A number rounded to so many significant digits."""
     return float(f"{number:.{digits - 1}e}")
 
 
@@ -235,9 +228,9 @@ def _find_binary_formulas(
     log_hypotheses = math.log(max(1, len(columns) ** 3 * len(BINARY) * N_PAIRS))
     formulas = list[ColumnFormula]()
     for form in proposals:
-        names = {name for formula in formulas for name in formula.names}
-        sample = _sample(numbers, form.names) if form.target not in names else {}
-        for formula in _simplest(form, by_name, sample, numbers, has_shift=form.operation == "-") if sample else ():
+        if form.target in {name for formula in formulas for name in formula.names}:
+            continue
+        for formula in _list_simplest(form, by_name, numbers, has_shift=form.operation == "-"):
             if _is_certain(formula, by_name, numbers, log_hypotheses):
                 formulas.append(formula)
                 break

@@ -61,11 +61,9 @@ class ColumnSum:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns of the relation."""
         return (self.total, *self.terms)
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
-        """Which rows (n,) do not meet the relation; rows with missing cells do."""
         numbers = np.stack([read_amounts(columns[name], table[name]) for name in self.names])
         error = np.abs(numbers[0] - numbers[1:].sum(0))
         return np.asarray(error > np.minimum(TOLERANCE * np.abs(numbers).max(0), largest_error(columns[self.total])))
@@ -138,7 +136,6 @@ class ColumnFormula:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns of the relation."""
         return (self.target, *self.sources)
 
     @property
@@ -183,7 +180,6 @@ class ColumnFormula:
             return np.abs(numbers - expected), allowed
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
-        """Which rows (n,) do not meet the relation; rows with missing cells do."""
         numbers = {name: read_amounts(columns[name], table[name]) for name in self.names}
         error, allowed = self.errors(columns, numbers)
         missing = np.isnan(list(numbers.values())).any(0)
@@ -217,11 +213,9 @@ class ColumnOrder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns of the relation."""
         return (self.low, self.high)
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
-        """Which rows (n,) do not meet the relation; rows with missing cells do."""
         return self.compare(*(read_amounts(columns[name], table[name]) for name in self.names))
 
     def compare(self, low: Array, high: Array) -> Array:
@@ -242,7 +236,6 @@ class ColumnFunction:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns of the relation."""
         return (self.source, self.target)
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
@@ -258,6 +251,7 @@ def _find_conflicts(source: Cells, target: Cells) -> Array:
 
 
 Relation = ColumnSum | ColumnFormula | ColumnOrder | ColumnFunction
+"""A relation between columns `names`. `broken` tells which rows (n,) do not meet it; rows with missing cells do."""
 
 
 def index_by_target(relations: Sequence[Relation]) -> dict[str, ColumnSum | ColumnFormula | ColumnFunction]:
