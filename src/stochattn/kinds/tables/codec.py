@@ -424,8 +424,8 @@ class TableCodec(Codec):
 def _list_formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tuple[str, ...]:
     """Columns with cells or names that a spreadsheet would run as formulas; ids count by their name alone."""
     names = {column.name for column in columns if column.type != ColumnType.ID}
-    texts = {name: set(cells.objects) for name, cells in table.items() if name in names and cells.dtype.kind == "O"}
-    return tuple(name for name in table if have_formula((name, *texts.get(name, ()))))
+    strings = {name: set(cells.objects) for name, cells in table.items() if name in names and cells.dtype.kind == "O"}
+    return tuple(name for name in table if have_formula((name, *strings.get(name, ()))))
 
 
 def _encode(columns: Sequence[Column], cells: Mapping[str, Cells], differences: Sequence[Difference]) -> Array:

@@ -34,7 +34,7 @@ from .columns.columns import Column, Levels, Source, Value, number_rows
 from .columns.inference import as_strings, check_rows, transpose
 from .columns.scales import Ranks
 from .conditions import Several, parse_conditions
-from .description import ColumnType, TableDescription, TableHopfieldOptions, TableOptions
+from .description import ColumnType, TableDescription, TableOptions
 from .generator.fit import fit_covariance
 from .measures import compare, repeated_identifiers, table_gallery
 from .relations.relations import ColumnOrder
@@ -160,11 +160,16 @@ class TableKind(TableDescription, Kind[TableCodec]):
         return codec.with_scales_of(set(state.get("own_scales", ())))
 
     def fit_generator(self, name: str, codec: TableCodec, weights: Array, options: Any) -> Generator:
-        if isinstance(options, TableHopfieldOptions):
-            return _fit_hopfield(codec, weights, options)
         if name == "gaussian":
             return Gaussian.of_arrays(codec.filling.filled, weights)
-        return fit_covariance(codec, weights, options)
+        if name == "covariance":
+            return fit_covariance(codec, weights, options)
+        keeps_spread = options.norm == "whole" and options.spread == "kept"
+        try:
+            embedding = (_SpreadKeepingEmbedding if keeps_spread else LinearEmbedding).of(codec.filling.filled, options)
+        except ValueError as error:
+            raise InputError(f"{codec.source.name or 'the table'}: {error}") from None
+        return HopfieldGenerator.of(embedding, weights, options)
 
     def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value | Several]:
         return parse_conditions(codec, texts)
@@ -267,15 +272,6 @@ class _SpreadKeepingEmbedding(LinearEmbedding):
         """√(v_j / (v_j + 1/beta)) for coordinate j of variance v_j among the stored rows: (K, d)."""
         variances = self.coordinates.stored.var(0)
         return np.tile(np.sqrt(variances / (variances + 1 / beta)), (len(self.coordinates.stored), 1))
-
-
-def _fit_hopfield(codec: TableCodec, weights: Array, options: TableHopfieldOptions) -> HopfieldGenerator:
-    keeps_spread = options.norm == "whole" and options.spread == "kept"
-    try:
-        embedding = (_SpreadKeepingEmbedding if keeps_spread else LinearEmbedding).of(codec.filling.filled, options)
-    except ValueError as error:
-        raise InputError(f"{codec.source.name or 'the table'}: {error}") from None
-    return HopfieldGenerator.of(embedding, weights, options)
 
 
 KIND = TableKind()

@@ -72,10 +72,10 @@ def _compare_differences(codec: TableCodec, order: ColumnOrder, new: pd.DataFram
         unit, seconds = next((f" {name}", size) for name, size in UNITS if typical >= size or size == 1)
         before, after = before / seconds, after / seconds
     before, after = before[~np.isnan(before)], after[~np.isnan(after)]
-    summaries = [f"{_describe(numbers)}{unit}" if len(numbers) else "all missing" for numbers in (before, after)]
+    summary, new_summary = (f"{_describe(x)}{unit}" if len(x) else "all missing" for x in (before, after))
     values = partial(Values, before, after, f"{{:.4g}}{unit}".format)
     distance = kolmogorov_smirnov(before, after)
-    return Part(" − ".join(names), *summaries, distance, values, checked_separately=True)
+    return Part(" − ".join(names), summary, new_summary, distance, values, checked_separately=True)
 
 
 def _describe(numbers: Array) -> str:

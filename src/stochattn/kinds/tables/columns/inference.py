@@ -75,8 +75,8 @@ def check_cells(cells: Cells, source: Source) -> None:
     for row in (np.abs(cells.numbers) > MAX_NUMBER).nonzero()[0] if dtype.kind == "f" else ():
         rule = f"is infinite or beyond {MAX_NUMBER:g}, whose square no float can hold"
         raise InputError(f"{source.place(name, int(row))}: {rule}. Empty the cell, or write a number into it.")
-    texts = dtype.kind == "O" and (dtype.name == "str" or pd.api.types.infer_dtype(present.array) in KNOWN_OBJECTS)
-    if dtype.kind not in "biufM" and not texts:
+    is_known = dtype.kind == "O" and (dtype.name == "str" or pd.api.types.infer_dtype(present.array) in KNOWN_OBJECTS)
+    if dtype.kind not in "biufM" and not is_known:
         examples = dict[str, object]()  # the first cell of each Python type
         for cell in present.series:
             examples.setdefault(type(cell).__name__, cell)

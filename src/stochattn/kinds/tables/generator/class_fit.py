@@ -270,7 +270,7 @@ def list_classes(codec: TableCodec, sources: Array, features: Array, weights: Ar
     # The names are saved as an option, which must be read as the same columns again.
     columns = [at for at in columns if names[at] not in (AUTO, POOLED) and CLASSES_JOINED.strip() not in names[at]]
     label = None if codec.label is None else codec.position(codec.label)
-    offered = [(at,) for at in columns if label in (at, None)]
+    offered: list[tuple[int, ...]] = [(at,) for at in columns if label in (at, None)]
     chosen: list[ClassRows] = []
     while len(chosen) < MAX_CLASS_COLUMNS:
         tried = [ClassRows.of(codec, sources, features, weights, *positions) for positions in offered]

@@ -250,7 +250,8 @@ class CovarianceGenerator:
         jitter:  (features, rng, amount) -> features that mean the same, no two of them equal, with one-hot values moved
                  by `amount` of the way to the next value
         """
-        seed, has_few_features = 0, features.shape[1] <= MAX_FEATURES
+        seed = 0
+        has_few_features = features.shape[1] <= MAX_FEATURES
         variance = None if has_few_features else 1.0
         space = Coordinates.fit(jitter(features, np.random.default_rng(seed), JITTER), variance=variance, norm="whole")
         used = width or _search(space.rows(jitter(features, np.random.default_rng(seed), JITTER_OF_SEARCH)))

@@ -172,12 +172,7 @@ class Moments:
     """
 
     def __init__(
-        self,
-        rows: Array,
-        neighbors: int,
-        w: Array,
-        classes: Array | None = None,
-        memories: KernelCenters | None = None,
+        self, rows: Array, neighbors: int, w: Array, classes: Array | None = None, memories: KernelCenters | None = None
     ) -> None:
         K, d = rows.shape
         which = np.zeros(K, dtype=np.intp) if classes is None else classes

@@ -64,6 +64,7 @@ MAX_UNEXPLAINED, MAX_ROUGHNESS, MAX_DIGITS = 1e-3, 0.02, 11
 digits of factors."""
 N_PAIRS = 3 * (MAX_DIGITS - 1) * MAX_DIGITS
 """Pairs of a factor and a shift that are tried for one operation on the same columns."""
+TINY = np.finfo(np.float64).tiny
 MAX_COLUMNS = 60
 """The most columns of amounts, and of categories, that are searched; with more, none is."""
 
@@ -268,7 +269,7 @@ def _is_certain(
     error, allowed = formula.errors(columns, amounts_of)
     if not (error <= allowed).all():
         return False
-    shares = np.clip(2 * allowed / np.ptp(amounts_of[formula.target]), np.finfo(np.float64).tiny, 1.0)
+    shares = np.clip(2 * allowed / np.ptp(amounts_of[formula.target]), TINY, 1.0)
     return float(np.log(shares).sum()) + log_hypotheses < MAX_LOG_CHANCE
 
 
@@ -323,7 +324,9 @@ def _find_orders(
         if (units[low] or _names_are_opposite(low, high)) and chance < MAX_LOG_CHANCE_OF_ORDER:
             certain.add((low, high))
         elif chance + log_pairs < MAX_LOG_CHANCE_OF_ORDER:
-            scales = [b - a] if units[low] or min(a.min(), b.min()) < 0 else [b - a, _log_ratio(a, b)]
+            scales = [b - a]
+            if not units[low] and min(a.min(), b.min()) >= 0:
+                scales.append(np.log(np.maximum(b, TINY)) - np.log(np.maximum(a, TINY)))
             at_risk = (a > b.min()) & (b < a.max())
             chances = [log_chance_of_no_negative(differences[at_risk]) for differences in scales]
             if max(chances) + log_pairs < MAX_LOG_CHANCE_OF_ORDER:
@@ -364,11 +367,6 @@ def log_chance_of_no_negative(differences: Array) -> float:
     spread = min(differences.std(), np.subtract(*np.quantile(differences, [0.75, 0.25])) / 1.34) or differences.std()
     width = 0.9 * spread * len(differences) ** -0.2  # Silverman's rule (1986, equation 3.31)
     return 0.0 if width == 0 else len(differences) * math.log1p(-float(ndtr(-differences / width).mean()))
-
-
-def _log_ratio(low: Array, high: Array) -> Array:
-    tiny = np.finfo(np.float64).tiny
-    return np.log(np.maximum(high, tiny)) - np.log(np.maximum(low, tiny))
 
 
 def _names_are_opposite(low: str, high: str) -> bool:
@@ -429,16 +427,16 @@ SIGNS = re.compile(r"\s*(<->|->|<=|>=|<|>|=)\s*")
 
 
 def parse_relations(
-    texts: Sequence[str], columns: Sequence[Column], table: Table, must_hold: bool = True
+    rules: Sequence[str], columns: Sequence[Column], table: Table, must_hold: bool = True
 ) -> tuple[Relation, ...]:
     """The relations that strings state; InputError where one has another form, an unknown column or does not hold.
 
     must_hold: whether to check all rows, which is not needed for a part of rows that were checked
     """
-    if list(texts) == [NONE]:
+    if list(rules) == [NONE]:
         return ()
     by_name = {column.name: column for column in columns if column.width}
-    relations = tuple(_parse(str(text), by_name) for text in texts)
+    relations = tuple(_parse(str(rule), by_name) for rule in rules)
     formulas = [relation for relation in relations if isinstance(relation, ColumnFormula)]
     computed = sort_by_sources(formulas, lambda formula: formula.names)
     for relation in relations:

@@ -161,8 +161,10 @@ class ColumnFormula:
         """
         sources = [amounts_of[name] for name in self.sources]
         expected, numbers = self.values(sources), amounts_of[self.target]
-        rounding = half_step(columns[self.target]) * (1 + 1e-6) + 1e-12 * np.abs(numbers)
-        middle = _middle_half(columns[self.target])
+        target = columns[self.target]
+        rounding = half_step(target) * (1 + 1e-6) + 1e-12 * np.abs(numbers)
+        low, high = to_amounts(target, np.quantile(target.ranks.values, [0.25, 0.75]))
+        middle = float(high - low)
         hidden = np.zeros(len(numbers))
         steps = [half_step(columns[name]) for name in self.names]
         # In a copy, or nearly a copy with the same decimals, the rounding of the source explains no error.
@@ -192,12 +194,6 @@ def half_step(column: Column) -> float:
         return 0.5 * _step(column)
     decimals = column.ranks.decimals
     return 0.0 if decimals is None else 0.5 * 10.0**-decimals  # times in strings are exact, whatever their step
-
-
-def _middle_half(column: Column) -> float:
-    """The range of the middle half of the distinct stored amounts of a column."""
-    low, high = np.quantile(column.ranks.values, [0.25, 0.75])
-    return float(to_amounts(column, high) - to_amounts(column, low))
 
 
 @dataclass(frozen=True)
@@ -356,7 +352,8 @@ def _restore_sum(
     present = ~np.isnan(numbers).any(0)
     sums = numbers[1:].sum(0)
     for side, limit in ((-1, to_amounts(total, total.ranks.high)), (1, to_amounts(total, total.ranks.low))):
-        wrong = present & (sums > limit if side < 0 else sums < limit)
+        is_beyond = sums > limit if side < 0 else sums < limit
+        wrong = present & is_beyond
         if not wrong.any():
             continue
         distances = dict[int, Array]()
@@ -434,7 +431,7 @@ def _write(column: Column, cells: dict[str, CellArray], numbers: Array, changed:
     new = numbers[places]
     if decimals is not None:
         nearest = np.round(new, decimals)
-        is_across = {-1: nearest > new, 0: False, 1: nearest < new}[side]
+        is_across = side * nearest < side * new
         new = np.where(is_across, np.round(nearest + side * 10.0**-decimals, decimals), nearest)
     cells[column.name] = cells[column.name].copy()
     cells[column.name][places] = column.array_of(new)
