@@ -20,6 +20,7 @@ from sklearn.mixture import GaussianMixture
 import stochattn as sa
 from stochattn.evaluation import splits
 from stochattn.kinds.tables.generator.covariance import CovarianceKernels
+from stochattn.kinds.tables.generator.neighborhoods import choose_width
 
 SIZES = (100, 300, 800)
 
@@ -47,7 +48,11 @@ def mixture(stored: np.ndarray, held_out: np.ndarray) -> float:
 
 
 def kernels(shape: str):
-    return lambda stored, held_out: float(CovarianceKernels.fit(stored, shape=shape).log_density(held_out).mean())
+    def score(stored: np.ndarray, held_out: np.ndarray) -> float:
+        fitted = CovarianceKernels.fit(stored, width=choose_width(stored, shape=shape))
+        return float(fitted.log_density(held_out).mean())
+
+    return score
 
 
 METHODS = {

@@ -73,12 +73,12 @@ def test_commands_say_what_an_array_was_taken_for(tmp_path, command):
         done = works(command, tmp_path / f"{name}.npy", *options, *more)
         return " ".join((done.stdout + done.stderr).replace("\u2502", " ").split())
 
-    rows = "a table of 30 rows and 60 columns, but neighbouring values of a row are alike"
+    rows = "a table of 30 rows and 60 columns, but neighboring values of a row are alike"
     found = said("rows", waves())
     assert rows in found
     assert "If each row is a signal, pass --kind signals" in found
     found = said("columns", waves(noise=0.1).T)
-    assert "neighbouring values of a column are alike" in found
+    assert "neighboring values of a column are alike" in found
     assert "If each column is a signal, transpose the array and pass --kind signals" in found
     assert "alike" not in said("rows", waves(), "--kind", "table")
     assert "alike" not in said("rows", waves(), "--kind", "signals")

@@ -8,9 +8,9 @@ from scipy.stats import multivariate_normal
 
 from stochattn.kinds.tables.generator import classes as class_widths
 from stochattn.kinds.tables.generator import neighborhoods
-from stochattn.kinds.tables.generator.classes import choose_class_width, log_density_of_class
+from stochattn.kinds.tables.generator.classes import log_density_of_class
 from stochattn.kinds.tables.generator.covariance import CovarianceKernels
-from stochattn.kinds.tables.generator.neighborhoods import KernelParams
+from stochattn.kinds.tables.generator.neighborhoods import KernelParams, choose_class_width
 
 SIZES = (2, 2)
 """Two one-hot blocks of two values each, after two numbers."""

@@ -228,9 +228,8 @@ def test_local_kernels_are_better_than_pooled_and_isotropic_ones_on_a_curve():
     ring = np.stack([np.cos(angle), np.sin(angle)], 1) + 0.005 * np.random.default_rng(7).standard_normal((400, 2))
     ring = np.concatenate([ring, 0.005 * np.random.default_rng(8).standard_normal((400, 3))], axis=1)
     stored, held_out = ring[:200], ring[200:]
-    local, pooled = (
-        CovarianceKernels.fit(stored, shape=shape).log_density(held_out).mean() for shape in ("local", "pooled")
-    )
+    widths = (choose_width(stored, shape=shape) for shape in ("local", "pooled"))
+    local, pooled = (CovarianceKernels.fit(stored, width=width).log_density(held_out).mean() for width in widths)
     beta = sa.temperature.leave_one_out(stored, equal_weights=True)
     plain = sa.StochasticAttention(sa.MemoryBank(stored), beta=beta, equal_weights=True).log_density(held_out).mean()
     assert local > pooled + 0.3
@@ -238,17 +237,17 @@ def test_local_kernels_are_better_than_pooled_and_isotropic_ones_on_a_curve():
 
 
 @pytest.mark.parametrize(
-    ("rows", "options", "said"),
+    ("fit", "rows", "options", "said"),
     [
-        (np.ones((6, 2)), {}, "all alike"),
-        (ROWS[:3], {}, "at least 4"),
-        (ROWS, {"shape": "odd"}, "shape must be one of"),
-        (ROWS, {"width": KernelParams(-1.0, 0.1, 5)}, "noise above 0 and up to 1"),
+        (choose_width, np.ones((6, 2)), {}, "all alike"),
+        (choose_width, ROWS[:3], {}, "at least 4"),
+        (choose_width, ROWS, {"shape": "odd"}, "shape must be one of"),
+        (CovarianceKernels.fit, ROWS, {"width": KernelParams(-1.0, 0.1, 5)}, "noise above 0 and up to 1"),
     ],
 )
-def test_memories_that_cannot_be_fitted_are_errors(rows, options, said):
+def test_memories_that_cannot_be_fitted_are_errors(fit, rows, options, said):
     with pytest.raises(ValueError, match=said):
-        CovarianceKernels.fit(rows, **options)
+        fit(rows, **options)
 
 
 def test_four_memories_have_a_width():
@@ -307,7 +306,7 @@ def test_few_rows_that_explain_a_condition_are_noted_among_six_or_more(K, noted)
 
 def test_constant_columns_stay_nearly_constant():
     rows = np.concatenate([ROWS, np.full((40, 1), 3.0)], axis=1)
-    x, _ = CovarianceKernels.fit(rows).sample(100, np.random.default_rng(0))
+    x, _ = CovarianceKernels.fit(rows, width=choose_width(rows)).sample(100, np.random.default_rng(0))
     assert np.abs(x[:, 3] - 3).max() < 0.05
 
 
@@ -315,7 +314,7 @@ def test_some_identical_memories_are_no_error():
     rows = np.concatenate([ROWS, np.repeat(ROWS[:1], 20, axis=0)])
     x, _ = CovarianceKernels.fit(rows, width=KernelParams(0.5, 0.1, 5)).sample(500, np.random.default_rng(0))
     assert np.isfinite(x).all()
-    assert np.isfinite(CovarianceKernels.fit(rows).log_density(rows)).all()
+    assert np.isfinite(CovarianceKernels.fit(rows, width=choose_width(rows)).log_density(rows)).all()
 
 
 def test_kernels_are_conditioned_once_and_then_have_no_density():

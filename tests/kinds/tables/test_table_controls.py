@@ -53,7 +53,7 @@ def test_only_the_first_columns_have_a_control(monkeypatch, tmp_path):
     np.savetxt(tmp_path / "t.csv", values, delimiter=",", header="a,b,c,d,e", comments="")
     synth = sa.fit(tmp_path / "t.csv", "table")
     assert [one.name for one in synth.kind.display.controls(synth.codec)] == list("abcde")
-    monkeypatch.setattr(controls, "MAX_COLUMNS", 2)
+    monkeypatch.setattr(controls, "MAX_CONTROLS", 2)
     assert [one.name for one in synth.kind.display.controls(synth.codec)] == ["a", "b"]
 
 

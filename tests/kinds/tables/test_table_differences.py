@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 
 import stochattn as sa
 from stochattn.kinds.tables.columns.cells import cells_of
-from stochattn.kinds.tables.kind import rows_to_score
+from stochattn.kinds.tables.kind import KIND
 from stochattn.kinds.tables.relations.differences import Difference, choose_differences, orient, restore_differences
 from stochattn.kinds.tables.relations.relations import ColumnOrder
 from stochattn.report.checks import run_checks
@@ -53,9 +53,9 @@ def test_stored_rows_are_decoded_to_themselves(synth):
     codec = synth.codec
     assert [(one.name, one.base) for one in codec.differences] == [("discharged", "admitted")]
     pd.testing.assert_frame_equal(codec.decode(codec.encode(codec.stored), np.arange(200)), codec.stored)
-    oriented = codec.for_conditions({"discharged": "2023-05-01"})
+    oriented = codec.with_scales_of({"discharged"})
     assert [(one.name, one.base) for one in oriented.differences] == [("admitted", "discharged")]
-    assert codec.for_conditions({"discharged": "2023-06-01"}) is oriented
+    assert codec.with_scales_of({"discharged"}) is oriented
     found = oriented.decode(oriented.encode(codec.stored), np.arange(200))
     pd.testing.assert_frame_equal(found, codec.stored)
 
@@ -265,12 +265,12 @@ def test_the_law_does_not_depend_on_the_order_of_conditions(names, tmp_path):
 
 def test_a_chain_is_coded_from_the_conditions_alone():
     codec = sa.fit(chain(), "table").codec
-    after = codec.for_conditions({"c": 0})
+    after = codec.with_scales_of({"c"})
     assert [(one.name, one.base) for one in after.differences] == [("b", "c"), ("a", "b")]
-    assert after.for_conditions({}) is codec
-    assert after.for_conditions({"a": 0}) is codec
-    assert after.for_conditions({"c": 0}) is after
-    assert after.for_conditions({"b": 0}) is codec.for_conditions({"b": 0})
+    assert after.with_scales_of(set()) is codec
+    assert after.with_scales_of({"a"}) is codec
+    assert after.with_scales_of({"c"}) is after
+    assert after.with_scales_of({"b"}) is codec.with_scales_of({"b"})
     assert after.original is codec
 
 
@@ -287,7 +287,7 @@ def test_columns_with_different_clocks_are_decoded_exactly_in_both_directions():
     codec = sa.fit(pd.DataFrame({"a": low, "b": high}), "table").codec
     (one,) = codec.differences
     assert (one.unit, one.decimals, one.ranks.decimals) == (1e-3, 2, 0)
-    after = codec.for_conditions({"b": 0})
+    after = codec.with_scales_of({"b"})
     assert [(one.name, one.base) for one in after.differences] == [("a", "b")]
     assert round_trip(codec).all()
     assert round_trip(after).all()
@@ -298,9 +298,9 @@ def test_a_difference_is_not_oriented_where_known_cells_would_be_lost():
     frame.loc[:20, "b"] = pd.NaT
     codec = sa.fit(frame[["a", "b"]], "table").codec
     assert [(one.name, one.base, one.can_swap) for one in codec.differences] == [("b", "a", False)]
-    after = codec.for_conditions({"b": 0})
+    after = codec.with_scales_of({"b"})
     assert after.differences == ()
-    assert codec.for_conditions({"a": 0}) is codec
+    assert codec.with_scales_of({"a"}) is codec
     assert round_trip(after).all()
 
 
@@ -321,7 +321,7 @@ def test_equal_cells_of_a_strict_order_have_no_density(constraint, impossible):
     (one,) = synth.codec.differences
     wide = replace(synth.codec, differences=(replace(one, ranks=replace(one.ranks, low=0.0, high=9.0)),))
     rows = frame.iloc[[0] * 4].assign(b=[frame["a"][0] + pd.Timedelta(days=days) for days in (0, 1, 9, 10)])
-    assert rows_to_score(wide, rows)[1].tolist() == [impossible, False, False, True]
+    assert KIND.prepare_for_density(wide, rows)[1].tolist() == [impossible, False, False, True]
 
 
 def test_a_difference_that_does_not_turn_round_stays_beside_a_conditioned_base(synth):

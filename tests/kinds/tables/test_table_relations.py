@@ -247,7 +247,8 @@ def test_dates_are_compared_in_seconds():
 
 
 def test_a_sum_may_be_off_by_the_rounding_of_its_largest_number():
-    columns = dict.fromkeys("abct", SimpleNamespace(numbers=np.asarray, transform=None, grid=(0, 1, 1)))
+    column = SimpleNamespace(numbers=np.asarray, ranks=SimpleNamespace(decimals=None), grid=(0, 1, 1))
+    columns = dict.fromkeys("abct", column)
     table = {"a": [0.1, 1e6, 1.0], "b": [0.2, 1e-4, 1.0], "c": [0.0, 0.0, 0.0], "t": [0.3, 1e6, 2.1]}
     assert ColumnSum("t", ("a", "b", "c")).broken(columns, table).tolist() == [False, False, True]
 
@@ -409,7 +410,7 @@ def test_functions_are_searched_with_one_pass_over_the_cells_of_each_column():
     frame["H"] = frame["A"].map({"a": "x", "b": "y", "c": "x"})
     columns = sa.fit(frame, "table", trial=False).codec.columns
     cells = {name: pd.array(list(map(Cell, frame[name])), dtype=object) for name in frame}
-    relations = discover_relations(columns, {name: Cells(name, cells[name]) for name in frame}, None).certain
+    relations = discover_relations(columns, {name: Cells(name, cells[name]) for name in frame}, None)[0]
     assert relations == (ColumnFunction("A", "H"),)
     assert n_reads <= frame.size
 
@@ -517,9 +518,9 @@ def test_sums_are_exact_to_the_last_decimal_of_large_numbers(offset, expected):
 
 def test_the_error_of_a_sum_is_below_half_of_the_last_decimal():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"cents": rng.gamma(3, 50, 60).round(2), "real": rng.normal(size=60), "sex": ["f", "m"] * 30})
+    frame = pd.DataFrame({"cents": rng.gamma(3, 50, 60).round(2), "real": rng.normal(size=60)})
     found = [largest_error(column) for column in sa.fit(frame, "table").codec.columns]
-    assert found == [pytest.approx(0.0049), np.inf, np.inf]
+    assert found == [pytest.approx(0.0049), np.inf]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,34 +19,22 @@ from ..._backend.checks import suggest_names
 from ..._backend.state import Plain
 from .. import lazy_pandas as pd
 from ..codec import Codec, Conditioned, Range
-from ..delimited.cells import Style
+from ..delimited.cells import AMOUNTS, Style
 from ..delimited.formulas import formula_note, is_formula
 from ..delimited.notations import TextNotation
 from ..delimited.reading import TableFile, read_table
 from ..native import FrameType, Native, frame_of
 from ..options import InputError, listed
 from ..regions import FeatureObservation
-from .columns.cells import Cells, cells_of, equal_cells
-from .columns.columns import Column, Levels, Source
-from .columns.inference import (
-    AMOUNTS,
-    LABELS,
-    as_strings,
-    check_rows,
-    find_repeated_ids,
-    fit_columns,
-    row_names,
-    usable_rows,
-)
+from .columns.cells import CellArray, Cells, cells_of, equal_cells
+from .columns.columns import Column, Levels, Source, number_rows
+from .columns.inference import LABELS, as_strings, check_rows, find_repeated_ids, fit_columns, row_names, usable_rows
 from .conditions import Condition, intersect, region_of, resolve_relations, restrict
 from .description import ColumnType, TableOptions
 from .relations.differences import Difference, Pair, choose_differences, list_pairs, orient, restore_differences
 from .relations.discovery import NONE, discover_relations, parse_relations
 from .relations.relations import Relation, enforce, index_by_target
 from .writing import frame_state
-
-if TYPE_CHECKING:
-    from .relations.relations import CellArray
 
 
 def read_with_options(path: Path, options: TableOptions, parts: Sequence[Path] = ()) -> TableFile:
@@ -115,7 +102,6 @@ class Filling:
 
     @cached_property
     def _products(self) -> Array:
-        """Products of the centered rows: (K, K)."""
         return np.asarray(self.centered @ self.centered.T)
 
 
@@ -225,8 +211,11 @@ class TableCodec(Codec):
         else:
             differences = restore_differences(coded_from, by_name, cells, relations)
         filling = Filling.fit(_encode(columns, cells, differences))
-        formulas = formula_note(_list_formulas(cells, columns), options.safe_csv)
-        on_table = _notes_on_table(filling.filled, formulas, relations, candidates)
+        K, p = filling.filled.shape
+        on_table = [FEATURES_NOTE.format(p=p, K=K)] if p > MAX_FEATURES_PER_ROW * K else []
+        on_table += formula_note(_list_formulas(cells, columns), options.safe_csv)
+        on_table += [f"{KEPT}{listed(list(map(str, relations)))}"] if relations else []
+        on_table += [CANDIDATES.format(listed(list(map(str, candidates)), 6))] if candidates else []
         repeated = find_repeated_ids(columns, cells)
         on_table += [] if repeated is None else [REPEATED.format(*repeated)]
         ids = row_names(stored, columns, frame.index[rows])
@@ -245,23 +234,22 @@ class TableCodec(Codec):
         """
         if source is None:
             raise ValueError("source must name the stored row of each new row, for columns that are not modeled.")
-        columns, places = self.by_name, dict(zip(self.by_name, self.blocks, strict=True))
+        columns, blocks = self.by_name, dict(zip(self.by_name, self.blocks, strict=True))
         differences = {difference.name: difference for difference in self.differences}
-        complete: dict[str, CellArray] = {}
-        for name in [*(name for name in columns if name not in differences), *differences]:
-            if name in differences:
-                base = complete[differences[name].base]
-                complete[name] = differences[name].cells(columns, base, arrays[:, places[name]][:, 0])
-            elif columns[name].type == ColumnType.ID:
-                complete[name] = columns[name].make_ids(0, len(source)).array
-            elif columns[name].transform is None:
-                complete[name] = self.stored[name].array.take(source)
-            else:
-                complete[name] = columns[name].array(arrays[:, places[name]])
-        cells = {name: complete[name] for name in columns}
+        cells: dict[str, CellArray] = {}
+        for name, column in columns.items():
+            if column.type == ColumnType.ID:
+                cells[name] = column.make_ids(0, len(source)).array
+            elif column.transform is None:
+                cells[name] = self.stored[name].array.take(source)
+            elif name not in differences:
+                cells[name] = column.array(arrays[:, blocks[name]])
+        for name, difference in differences.items():
+            cells[name] = difference.cells(columns, cells[difference.base], arrays[:, blocks[name]][:, 0])
+        cells = {name: cells[name] for name in columns}
         for name, missing in self._missing.items():
             if columns[name].transform is not None:
-                cells[name] = pd.Series(complete[name], dtype=columns[name].dtype).mask(missing[source]).array
+                cells[name] = pd.Series(cells[name], dtype=columns[name].dtype).mask(missing[source]).array
         if self.relations:
             enforce(self.relations, columns, self.stored, cells, self.conditioned, source)
         return frame_of(cells)
@@ -310,11 +298,11 @@ class TableCodec(Codec):
         return self.with_scales_of(values.keys())._impose(values)
 
     def _impose(self, values: Mapping[str, Condition]) -> Conditioned:
-        """Impose resolved conditions on columns that have their own scale."""
-        at, every = {name: self.position(name) for name in values}, np.arange(self.blocks[-1].stop)
-        places, fixed, limited, notes = {name: every[self.blocks[at[name]]] for name in values}, {}, {}, []
+        every = np.arange(self.blocks[-1].stop)
+        places = {name: every[self.blocks[self.position(name)]] for name in values}
+        fixed, limited, notes = {}, {}, []
         for name, value in values.items():
-            column, notation = self.columns[at[name]], self.style.notation(name)
+            column, notation = self.by_name[name], self.style.notation(name)
             if isinstance(value, Range | AbstractSet | list | tuple):
                 limited[name] = restrict(column, value, notation)
                 notes += [limited[name].note] if limited[name].note else []
@@ -324,11 +312,10 @@ class TableCodec(Codec):
         positions = np.concatenate([every[:0], *(places[name] for name in fixed)])
         features = np.concatenate([np.empty(0), *fixed.values()])
         codec = replace(self, conditioned=self.conditioned | set(values), unconditioned=self)
-        observation = (positions, features)
-        if limited:
-            region = region_of((places[name], restriction) for name, restriction in limited.items())
-            return Conditioned(codec, FeatureObservation(*observation, region), tuple(notes))
-        return Conditioned(codec, observation, tuple(notes))
+        if not limited:
+            return Conditioned(codec, (positions, features), tuple(notes))
+        region = region_of((places[name], restriction) for name, restriction in limited.items())
+        return Conditioned(codec, FeatureObservation(positions, features, region), tuple(notes))
 
     def with_scales_of(self, names: AbstractSet[str]) -> TableCodec:
         """The codec in which these columns have their own scale, whatever columns have it now."""
@@ -346,7 +333,7 @@ class TableCodec(Codec):
         return {list_pairs(self.differences): self}
 
     def combine(self, name: str, first: Condition, second: Condition) -> Condition:
-        return intersect(self.columns[self.position(name)], first, second, self.style.notation(name))
+        return intersect(self.by_name[name], first, second, self.style.notation(name))
 
     def position(self, name: str) -> int:
         """The position of a column; InputError for an unknown name."""
@@ -400,8 +387,7 @@ class TableCodec(Codec):
 
     def to_user(self, items: pd.DataFrame) -> Native:
         """The frame, of the library of the stored one, with its identifiers numbered from the first row to the last."""
-        ids = [column for column in self.columns if column.type == ColumnType.ID]
-        rows = items.assign(**{column.name: column.make_ids(0, len(items)) for column in ids})
+        rows = number_rows(self.columns, items, 0)
         return rows if self.frame_type is None else self.frame_type.frame(rows)
 
     def refit(self, items: pd.DataFrame) -> TableCodec:
@@ -435,21 +421,11 @@ class TableCodec(Codec):
         return {"frame": frame_state(self.stored), "frame_type": type, "options": asdict(self._resolved), **read}
 
 
-def _notes_on_table(
-    features: Array, formulas: Sequence[str], relations: Sequence[Relation], candidates: Sequence[Relation]
-) -> list[str]:
-    K, p = features.shape
-    notes = [FEATURES_NOTE.format(p=p, K=K)] if p > MAX_FEATURES_PER_ROW * K else []
-    notes += formulas
-    notes += [f"{KEPT}{listed(list(map(str, relations)))}"] if relations else []
-    return notes + ([CANDIDATES.format(listed(list(map(str, candidates)), 6))] if candidates else [])
-
-
 def _list_formulas(table: Mapping[str, Cells], columns: Sequence[Column]) -> tuple[str, ...]:
     """Columns with cells or names that a spreadsheet would run as formulas; ids count by their name alone."""
     names = {column.name for column in columns if column.type != ColumnType.ID}
-    texts = {name: set(cells.objects) for name, cells in table.items() if name in names and cells.dtype.kind == "O"}
-    return tuple(name for name in table if any(map(is_formula, (name, *texts.get(name, ())))))
+    strings = {name: set(cells.objects) for name, cells in table.items() if name in names and cells.dtype.kind == "O"}
+    return tuple(name for name in table if any(map(is_formula, (name, *strings.get(name, ())))))
 
 
 def _encode(columns: Sequence[Column], cells: Mapping[str, Cells], differences: Sequence[Difference]) -> Array:

@@ -46,7 +46,7 @@ which scores do not distinguish numbers from the limit."""
 LARGEST_STEP = {"float16": 2.0**-10, "float32": 2.0**-23}
 """Relative rounding error of the cells of narrow floats, by the name of their dtype."""
 RANGES = {">": "gt", ">=": "ge", "<": "lt", "<=": "le"}
-MIRRORED = {"<": ">", "<=": ">="}
+LOW_ENDS = {"<": "gt", "<=": "ge"}  # as in 40 <= age
 
 
 class Restriction(NamedTuple):
@@ -75,60 +75,62 @@ def region_of(parts: Iterable[tuple[Array, Restriction]]) -> Region:
 def restrict(column: Column, value: Several, notation: Notation = PLAIN) -> Restriction:
     """The features whose cells lie in a range or are one of several values; InputError if there are none."""
     transform = column.require_transform(value)
+    if not isinstance(value, Range) and not value:
+        raise column.refusal(value, "takes at least one value. Name one.")
     if isinstance(transform, Levels):
-        return _restrict_levels(column, value, notation, transform)
+        return _restrict_levels(column, value, notation)
     if isinstance(value, Range):
-        return _restrict_to_range(column, value, notation, transform)
-    return _restrict_to_numbers(column, value, notation, transform)
+        return _restrict_to_range(column, value, notation)
+    return _restrict_to_numbers(column, value, notation)
 
 
-def _restrict_levels(column: Column, value: Several, notation: Notation, levels: Levels) -> Restriction:
+def _restrict_levels(column: Column, value: Several, notation: Notation) -> Restriction:
+    values = column.levels.values
     if isinstance(value, Range):
-        numeric = int | float | np.number
-        if not all(isinstance(level, numeric) and not isinstance(level, bool) for level in levels.values):
-            names = listed(list(map(str, levels.values)))
+        names = listed(list(map(str, values)))
+        if not all(isinstance(level, int | float | np.number) and not isinstance(level, bool) for level in values):
             raise column.refusal(value, f"holds categories, which have no order. Name several of {names} instead.")
-        numbers = np.array(levels.values, dtype=np.float64)
-        allowed = _inside(value, *ends_of(column, value, notation))(numbers)
+        allowed = _inside(value, *ends_of(column, value, notation))(np.array(values, dtype=np.float64))
         if not allowed.any():
-            raise column.refusal(value, f"has no value in this range. It has {listed(list(map(str, levels.values)))}.")
+            raise column.refusal(value, f"has no value in this range. It has {names}.")
     else:
-        allowed = np.zeros(len(levels.values), dtype=bool)
-        allowed[[column.find_level(member, notation, levels) for member in _require_members(column, value)]] = True
+        allowed = np.zeros(len(values), dtype=bool)
+        allowed[[column.find_level(member, notation) for member in value]] = True
     free = np.full(len(allowed), np.inf)
     return Restriction(-free, free, lambda features: allowed[np.argmax(features, axis=1)])
 
 
-def _restrict_to_range(column: Column, value: Range, notation: Notation, ranks: Ranks) -> Restriction:
-    low, high = ends_of(column, value, notation)
+def _restrict_to_range(column: Column, value: Range, notation: Notation) -> Restriction:
+    ranks, (low, high) = column.ranks, ends_of(column, value, notation)
     if low > high:
         raise column.refusal(value, "has no value in this range: the ends are reversed. Swap them.")
     if low > ranks.high or (low == ranks.high and value.ge is None):
-        raise column.refusal(value, column.explain_limit("above", ranks.high, ranks))
+        raise column.refusal(value, column.explain_limit("above"))
     if high < ranks.low or (high == ranks.low and value.le is None):
-        raise column.refusal(value, column.explain_limit("below", ranks.low, ranks))
+        raise column.refusal(value, column.explain_limit("below"))
     for end in ([low] if low > ranks.values[-1] else []) + ([high] if high < ranks.values[0] else []):
-        column.require_near(value, end, ranks)
+        column.require_near(value, end)
     first = _edge(low, value.ge is None, ranks.values, ranks.decimals)
     last = -_edge(-high, value.le is None, -ranks.values, ranks.decimals)
     if first > last or (ranks.decimals is not None and first == last):
         raise column.refusal(value, "has no value in this range, at the decimals of its values. Widen the range.")
-    return _restrict_between(column, ranks, first, last, _inside(value, low, high), value)
+    return _restrict_between(column, first, last, _inside(value, low, high), value)
 
 
-def _restrict_to_numbers(column: Column, value: Members, notation: Notation, ranks: Ranks) -> Restriction:
-    numbers = np.sort([column.number(member, notation) for member in _require_members(column, value)])
+def _restrict_to_numbers(column: Column, value: Members, notation: Notation) -> Restriction:
+    ranks, numbers = column.ranks, np.sort([column.number(member, notation) for member in value])
     for member in value:
         column.condition(member, notation)  # an InputError for an impossible value
     first = _edge(numbers[0], False, ranks.values, ranks.decimals)
     last = -_edge(-numbers[-1], False, -ranks.values, ranks.decimals)
-    return _restrict_between(column, ranks, first, last, lambda cells: np.isin(cells, numbers), value)
+    return _restrict_between(column, first, last, lambda cells: np.isin(cells, numbers), value)
 
 
 def _restrict_between(
-    column: Column, ranks: Ranks, first: float, last: float, inside: Callable[[Array], Array], value: Several
+    column: Column, first: float, last: float, inside: Callable[[Array], Array], value: Several
 ) -> Restriction:
     """The restriction to cells that are `inside`, all of which come from numbers between first and last."""
+    ranks = column.ranks
 
     def contains(features: Array) -> Array:
         return inside(column.numbers(column.cells(features)))
@@ -212,7 +214,7 @@ def meets(column: Column, value: Value, condition: Condition, notation: Notation
 
     def place(member: Value) -> float:
         if isinstance(column.transform, Levels):
-            return column.find_level(member, notation, column.transform)
+            return column.find_level(member, notation)
         return column.number(member, notation)
 
     return place(value) in {place(member) for member in _list_values(condition)}
@@ -223,14 +225,8 @@ def _list_values(condition: Value | Members) -> list[Value]:
     return list(condition) if isinstance(condition, AbstractSet | list | tuple) else [condition]
 
 
-def _require_members(column: Column, value: Members) -> Members:
-    if not value:
-        raise column.refusal(value, "takes at least one value. Name one.")
-    return value
-
-
 def parse_conditions(codec: TableCodec, texts: Sequence[str]) -> dict[str, Condition]:
-    """Conditions by column, from texts such as COLUMN=VALUE, COLUMN=VALUE|VALUE, COLUMN>VALUE and VALUE<=COLUMN<VALUE.
+    """Conditions by column, from strings such as COLUMN=VALUE, COLUMN=VALUE|VALUE, COLUMN>VALUE and LOW<=COLUMN<HIGH.
 
     Names may themselves contain such signs: the longest name that fits is meant.
     """
@@ -243,12 +239,11 @@ def parse_conditions(codec: TableCodec, texts: Sequence[str]) -> dict[str, Condi
 
 
 def _add(conditions: dict[str, Condition], codec: TableCodec, name: str, condition: Condition) -> None:
-    """Add a condition on a column to those that it may have already."""
     conditions[name] = codec.combine(name, conditions[name], condition) if name in conditions else condition
 
 
 def _split(codec: TableCodec, text: str) -> tuple[Column, re.Match[str]]:
-    """The column that a text names, and the parts of the text."""
+    """The column that a string names, and the parts of the string."""
     after, before = r"\s*(?P<sign>{})(?P<high>.*)", r"\s*(?P<low>[^<>=]+?)\s*(?P<first><=?)\s*"
     for column in sorted(codec.columns, key=lambda candidate: -len(candidate.name)):
         if column.name in text:
@@ -265,27 +260,24 @@ def _split(codec: TableCodec, text: str) -> tuple[Column, re.Match[str]]:
 
 
 def _parse(column: Column, match: re.Match[str], notation: Notation) -> Condition:
-    """The condition that the parts of a text mean."""
     sign, low, high = match["sign"], match["low"], match["high"]
     if sign == "=":
         levels = column.transform.values if isinstance(column.transform, Levels) else ()
         if "|" in high and find_value(high, levels, notation) is None:
             return {column.parse(part.strip(), notation) for part in high.split("|")}
         return column.parse(high, notation)
-    ends = {RANGES[MIRRORED[match["first"]]]: _end(column, low, notation)} if low else {}
+    ends = {LOW_ENDS[match["first"]]: _end(column, low, notation)} if low else {}
     return Range(**ends, **({RANGES[sign]: _end(column, high.strip(), notation)} if sign else {}))
 
 
 def _end(column: Column, text: str, notation: Notation) -> Value:
     """An end of a range: a number, or a string where the column does not hold numbers."""
-    if column.unit or column.transform is None:
-        return text
+    if not isinstance(column.transform, Levels):
+        return column.parse(text, notation)
     try:
         number = column.number(text, notation)
     except InputError:
-        if isinstance(column.transform, Levels):
-            return text
-        raise
+        return text
     return int(number) if number.is_integer() else number
 
 
@@ -318,7 +310,7 @@ def _is_copy(codec: TableCodec, formula: ColumnFormula) -> bool:
     """Whether a formula gives exactly the values of its source, which it does not if the target has fewer decimals."""
     if formula.operation or formula.factor != 1 or formula.shift != 0:
         return False
-    target, source = (half_step(codec.columns[codec.position(name)]) for name in formula.names)
+    target, source = (half_step(codec.by_name[name]) for name in formula.names)
     return target <= source
 
 
@@ -327,8 +319,8 @@ def _source_range(codec: TableCodec, formula: ColumnFormula, condition: Conditio
 
     New values of the target are rounded, so the ends lie halfway between the last value that meets it and the next.
     """
-    target, source = (codec.columns[codec.position(name)] for name in formula.names)
-    low, high = _numbers(codec, formula.target, condition)
+    target, source = (codec.by_name[name] for name in formula.names)
+    low, high = _find_ends(codec, target, condition)
     is_open = [getattr(condition, name, None) is not None for name in ("gt", "lt")]
     step = 1.0 if target.unit else 2 * half_step(target)
     if step and math.isfinite(low):
@@ -375,7 +367,7 @@ def _close_orders(orders: Sequence[ColumnOrder]) -> list[ColumnOrder]:
 
 def _list_sources(codec: TableCodec, source: str, target: str, condition: Condition) -> Condition:
     """The values of a column whose stored rows have a value of the target that meets a condition."""
-    column, notation = codec.columns[codec.position(target)], codec.style.notation(target)
+    column, notation = codec.by_name[target], codec.style.notation(target)
     if isinstance(column.transform, Levels) and not isinstance(condition, Range):
         for value in _list_values(condition):
             column.condition(value, notation)  # an InputError for an unknown value
@@ -389,23 +381,17 @@ def _list_sources(codec: TableCodec, source: str, target: str, condition: Condit
 
 def _require_possible(codec: TableCodec, order: ColumnOrder, values: Mapping[str, Condition]) -> None:
     """InputError where conditions on both columns of an order do not imply it."""
-    last = _ends(codec, order.low, values[order.low])[1]
-    first = _ends(codec, order.high, values[order.high])[0]
+    low, high = (codec.by_name[name] for name in order.names)
+    last = to_amounts(low, _find_ends(codec, low, values[order.low])[1])
+    first = to_amounts(high, _find_ends(codec, high, values[order.high])[0])
     if last > first or (order.strict and last == first) or math.isnan(last - first):
         pair = f"{condition_text(order.low, values[order.low])} and {condition_text(order.high, values[order.high])}"
         raise InputError(f"condition {pair}: rows must also meet {order}. Condition on one of the two, or narrow both.")
 
 
-def _ends(codec: TableCodec, name: str, condition: Condition) -> tuple[float, float]:
-    """The least and the largest amount that a condition allows, in seconds since 1970 for dates."""
-    column = codec.columns[codec.position(name)]
-    low, high = _numbers(codec, name, condition)
-    return to_amounts(column, low), to_amounts(column, high)
-
-
-def _numbers(codec: TableCodec, name: str, condition: Condition) -> tuple[float, float]:
+def _find_ends(codec: TableCodec, column: Column, condition: Condition) -> tuple[float, float]:
     """The least and the largest number of a column that a condition allows."""
-    column, notation = codec.columns[codec.position(name)], codec.style.notation(name)
+    notation = codec.style.notation(column.name)
     if isinstance(condition, Range):
         return ends_of(column, condition, notation)
     numbers = [column.number(value, notation) for value in _list_values(condition)]

@@ -31,7 +31,7 @@ class ColumnType(StrEnum):
 
 
 MISSING = ("keep", "impute")
-TYPES = tuple(str(column_type) for column_type in ColumnType)
+TYPES = tuple(map(str, ColumnType))
 Limits = tuple[float | None, float | None]
 FREE: Limits = (None, None)
 
@@ -86,10 +86,8 @@ class TableOptions:
         check_flag("header", self.header)
         for name, type in self.columns.items():
             require_choice(f"columns: the type of {name!r}", type, TYPES)
-        if self.constraints is not None and (
-            not isinstance(self.constraints, list | tuple)
-            or not all(isinstance(rule, str) for rule in self.constraints)
-        ):
+        rules = [] if self.constraints is None else self.constraints
+        if not isinstance(rules, list | tuple) or not all(isinstance(rule, str) for rule in rules):
             raise InputError(f"constraints must be a list of strings such as ['a <= b']; got {self.constraints!r}.")
         for name, ends in self.ranges.items():
             if not isinstance(ends, Sequence) or len(ends) != 2 or not all(map(_is_end, ends)):
@@ -102,9 +100,8 @@ class TableOptions:
 
 
 def _is_end(value: object) -> bool:
-    return value is None or (
-        isinstance(value, int | float | np.number) and not isinstance(value, bool) and value == value
-    )
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return value is None or (is_number and value == value)
 
 
 @dataclass(frozen=True)

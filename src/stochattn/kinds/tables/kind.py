@@ -1,9 +1,4 @@
-"""Tables as a kind of data.
-
-Controls of a page that condition the cells of new rows, by the type of their column.
-
-Rows that a user passes for their density, checked against the columns of the stored table.
-"""
+"""Tables as a kind of data: reading and writing, generators, and the controls by which the explorer conditions rows."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -22,7 +17,7 @@ from .. import lazy_pandas as pd
 from ..codec import ZARR, Format, Settings, Writer
 from ..comparison import KeyMeasure, Measures
 from ..delimited import COMMAS, PARQUET, TABS
-from ..delimited.cells import Style
+from ..delimited.cells import AMOUNTS, Style
 from ..delimited.formulas import without_apostrophes
 from ..delimited.reading import COLUMNS, are_dates, matrix_frame, numbers_beside_dates, read_first_rows, read_table
 from ..display import ChoiceControl, Control, Display, RangeControl
@@ -35,44 +30,30 @@ from ..plain import Gaussian
 from ..smoothing import columns_are_all_smooth, columns_are_smooth, rows_are_smooth
 from .codec import TableCodec, read_with_options
 from .columns.cells import Cells
-from .columns.columns import Column, Levels, Source, Value
-from .columns.inference import AMOUNTS, as_strings, check_rows, transpose
+from .columns.columns import Column, Levels, Source, Value, number_rows
+from .columns.inference import as_strings, check_rows, transpose
 from .columns.scales import Ranks
 from .conditions import Several, parse_conditions
-from .description import ColumnType, TableDescription, TableHopfieldOptions, TableOptions
+from .description import ColumnType, TableDescription, TableOptions
 from .generator.fit import fit_covariance
 from .measures import compare, repeated_identifiers, table_gallery
 from .relations.relations import ColumnOrder
-from .writing import (
-    DelimitedWriter,
-    MatrixWriter,
-    ParquetWriter,
-    cast,
-    frame_from_state,
-    matrix_dtype,
-    matrix_of,
-    require_exact,
-    require_numbers,
-)
+from .writing import DelimitedWriter, MatrixWriter, ParquetWriter, cast, frame_from_state, make_matrix
 
-if TYPE_CHECKING:
-    from .codec import TableCodec
-
-
-MAX_COLUMNS, MAX_LEVELS = 40, 60
+MAX_CONTROLS, MAX_CHOICES = 40, 60
 
 
 def table_controls(codec: TableCodec) -> tuple[Control, ...]:
     """A control for each of the first columns that conditions can name."""
-    modelled = [column for column in codec.columns if column.transform is not None]
-    return tuple(_control(codec, column) for column in modelled[:MAX_COLUMNS])
+    modeled = [column for column in codec.columns if column.transform is not None]
+    return tuple(_make_control(codec, column) for column in modeled[:MAX_CONTROLS])
 
 
-def _control(codec: TableCodec, column: Column) -> Control:
+def _make_control(codec: TableCodec, column: Column) -> Control:
     if isinstance(column.transform, Levels):
         truths = codec.style.truths.get(column.name)
         values = truths or tuple(str(value) for value in column.transform.values)
-        return ChoiceControl(column.name, column.name, tuple(dict.fromkeys(values))[:MAX_LEVELS])
+        return ChoiceControl(column.name, column.name, tuple(dict.fromkeys(values))[:MAX_CHOICES])
     numbers = column.numbers(codec.stored[column.name].dropna())
     low, high = float(numbers.min()), float(numbers.max())
     if column.date_scale is not None:
@@ -85,27 +66,7 @@ def _control(codec: TableCodec, column: Column) -> Control:
     return RangeControl(column.name, column.name, low, high, is_whole=is_whole, decimal=decimal)
 
 
-def rows_to_score(codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array]:
-    """The rows of a data frame, and which of them (n,) are never drawn: a value is unknown, or beyond its limits.
-
-    InputError where it is not a data frame with the columns that are modelled; others may be left out.
-    """
-    frame, modelled = check_rows(codec.columns, items), [column for column in codec.columns if column.width]
-    never = np.zeros(len(frame), dtype=bool)
-    for column in modelled:
-        impossible = _never_drawn(column, Cells.of(frame[column.name]))
-        if impossible.any():  # emptied, because generators cannot compute with infinite or unknown values
-            frame = frame.assign(**{column.name: frame[column.name].mask(impossible)})
-        never |= impossible
-    for difference in codec.differences:  # beside missing cells, NaN is not beyond the limits
-        distances = difference.distances(codec.by_name, {name: Cells.of(frame[name]) for name in difference.names})
-        never |= (distances < difference.ranks.low) | (distances > difference.ranks.high)
-        if any(isinstance(r, ColumnOrder) and r.strict and r.names == difference.names[::-1] for r in codec.relations):
-            never |= distances == 0
-    return frame, never
-
-
-def _never_drawn(column: Column, cells: Cells) -> Array:
+def _find_impossible(column: Column, cells: Cells) -> Array:
     """Which cells (n,) of a column are neither missing nor values that new rows can have."""
     try:
         unknown = ~cells.missing & np.isnan(column.features(cells)).any(1)
@@ -121,18 +82,6 @@ def _never_drawn(column: Column, cells: Cells) -> Array:
 
 
 DATED_NOTE = "read as a table, whose rows are drawn independently. If it is a price history, pass kind='returns'"
-ROWS_NOTE = (
-    "read as a table of {} rows and {} columns, but neighbouring values of a row are alike, as those of signals. If "
-    "each row is a signal, pass kind='signals'"
-)
-COLUMNS_NOTE = (
-    "read as a table of {} rows and {} columns, but neighbouring values of a column are alike, as those of signals. If "
-    "each column is a signal, transpose the array and pass kind='signals'"
-)
-MEMORIES_NOTE = (
-    "read as a table of {} rows and {} columns, but the columns have length 1, as the memories of the paper have. If "
-    "the array is d × K, pass transpose=True"
-)
 RECORDING_NOTE = (
     "read as a table, whose rows are drawn independently, but consecutive rows are alike, as the points of a recording "
     "are. If it is one, pass kind='signals' and window=N, the points of a signal"
@@ -141,26 +90,18 @@ MIN_RECORDED = 200
 """Rows, from which on a table may be a recording."""
 
 
-def _labels(codec: TableCodec, items: pd.DataFrame) -> Array:
-    return np.array(as_strings(items[codec.label]))
+def _list_columns_of_features(codec: TableCodec) -> tuple[tuple[str, ...], Array]:
+    modeled = [column for column in codec.columns if column.width]
+    widths = [column.width for column in modeled]
+    return tuple(column.name for column in modeled), np.repeat(np.arange(len(modeled)), widths)
 
 
-def _column_of_each_feature(codec: TableCodec) -> tuple[tuple[str, ...], Array]:
-    modelled = [column for column in codec.columns if column.width]
-    widths = [column.width for column in modelled]
-    return tuple(column.name for column in modelled), np.repeat(np.arange(len(modelled)), widths)
-
-
-def _features_without_label(codec: TableCodec, items: pd.DataFrame) -> Array:
+def _encode_without_label(codec: TableCodec, items: pd.DataFrame) -> Array:
     label = codec.blocks[codec.position(codec.label)] if codec.label is not None else slice(0, 0)
     return np.delete(codec.encode(items), label, axis=1)
 
 
-def _column_types(codec: TableCodec) -> tuple[tuple[str, str], ...]:
-    return tuple((column.name, str(column.type)) for column in codec.columns)
-
-
-class TableKind(TableDescription, Kind["TableCodec"]):
+class TableKind(TableDescription, Kind[TableCodec]):
     """Rows of tables."""
 
     alternatives = ("hopfield", "gaussian")
@@ -169,16 +110,16 @@ class TableKind(TableDescription, Kind["TableCodec"]):
         key=KeyMeasure("correlation error", 0.1, "Columns vary together", "correlations between columns are lost"),
         compare=compare,
         same=TableCodec.same,
-        named_parts=_column_of_each_feature,
-        predictors=_features_without_label,
-        labels=_labels,
+        named_parts=_list_columns_of_features,
+        predictors=_encode_without_label,
+        labels=lambda codec, items: np.array(as_strings(items[codec.label])),
         repeated_identifiers=repeated_identifiers,
     )
     display = Display(
         gallery=table_gallery,
         style=(files(__package__) / "style.css").read_text("utf-8"),
         controls=table_controls,
-        column_types=_column_types,
+        column_types=lambda codec: tuple((column.name, str(column.type)) for column in codec.columns),
     )
 
     def read(self, path: Path, options: TableOptions) -> TableCodec:
@@ -219,50 +160,63 @@ class TableKind(TableDescription, Kind["TableCodec"]):
         return codec.with_scales_of(set(state.get("own_scales", ())))
 
     def fit_generator(self, name: str, codec: TableCodec, weights: Array, options: Any) -> Generator:
-        if isinstance(options, TableHopfieldOptions):
-            return _fit_hopfield(codec, weights, options)
         if name == "gaussian":
             return Gaussian.of_arrays(codec.filling.filled, weights)
-        return fit_covariance(codec, weights, options)
+        if name == "covariance":
+            return fit_covariance(codec, weights, options)
+        keeps_spread = options.norm == "whole" and options.spread == "kept"
+        try:
+            embedding = (_SpreadKeepingEmbedding if keeps_spread else LinearEmbedding).of(codec.filling.filled, options)
+        except ValueError as error:
+            raise InputError(f"{codec.source.name or 'the table'}: {error}") from None
+        return HopfieldGenerator.of(embedding, weights, options)
 
     def parse_condition(self, codec: TableCodec, texts: Sequence[str]) -> dict[str, Value | Several]:
         return parse_conditions(codec, texts)
 
     def select(self, codec: TableCodec, name: str, text: str) -> Array | None:
-        """The stored rows with the value that a text means in a column: (K,) booleans; None without that column.
+        """The stored rows with the value that a string means in a column: (K,) booleans; None without that column.
 
-        The text is as in the file, or an equal number or date; that of missing cells, or none, means missing cells.
+        The string is as in the file, or an equal number or date; the code of missing cells, or "", means missing cells.
         """
         if name not in codec.stored:
             return None
         cells = codec.stored[name]
         if text in ("", codec.style.codes.get(name, codec.style.missing)):
             return np.asarray(cells.isna())
-        return codec.columns[codec.position(name)].matches(cells, text, codec.style.notation(name))
+        return codec.by_name[name].matches(cells, text, codec.style.notation(name))
 
-    def prepare_for_density(self, codec: TableCodec, items: pd.DataFrame) -> tuple[pd.DataFrame, Array | None]:
-        """Rows of a data frame, and those (n,) with a value that new rows cannot have."""
-        return rows_to_score(codec, items)
+    def prepare_for_density(self, codec: TableCodec, items: object) -> tuple[pd.DataFrame, Array]:
+        """The rows of a data frame, and which of them (n,) are never drawn: a value is unknown, or beyond its limits.
+
+        InputError where it is not a data frame with the columns that are modeled; others may be left out.
+        """
+        frame, modeled = check_rows(codec.columns, items), [column for column in codec.columns if column.width]
+        never = np.zeros(len(frame), dtype=bool)
+        for column in modeled:
+            impossible = _find_impossible(column, Cells.of(frame[column.name]))
+            if impossible.any():  # emptied, because generators cannot compute with infinite or unknown values
+                frame = frame.assign(**{column.name: frame[column.name].mask(impossible)})
+            never |= impossible
+        strict = {r.names[::-1] for r in codec.relations if isinstance(r, ColumnOrder) and r.strict}
+        for difference in codec.differences:  # beside missing cells, NaN is not beyond the limits
+            distances = difference.distances(codec.by_name, {name: Cells.of(frame[name]) for name in difference.names})
+            never |= (distances < difference.ranks.low) | (distances > difference.ranks.high)
+            if difference.names in strict:
+                never |= distances == 0
+        return frame, never
 
     def writer(self, codec: TableCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
         if isinstance(destination, Path):
-            raise InputError(
-                f"{destination}: a table is one file. Name one that ends with .csv, .tsv, .parquet or .npy."
-            )
-        style = replace(codec.style, delimiter="\t") if format.name == "tsv" else codec.style
+            remedy = "Name one that ends with .csv, .tsv, .parquet or .npy."
+            raise InputError(f"{destination}: a table is one file. {remedy}")
         if format.name in ("csv", "tsv"):
+            style = replace(codec.style, delimiter="\t") if format.name == "tsv" else codec.style
             return DelimitedWriter(destination, codec.columns, style, codec.formulas if codec.options.safe_csv else ())
-        return {"parquet": ParquetWriter, "npy": MatrixWriter}[format.name](destination, codec.columns, style)
+        return {"parquet": ParquetWriter, "npy": MatrixWriter}[format.name](destination, codec.columns)
 
     def as_array(self, codec: TableCodec, items: pd.DataFrame, first: int) -> Array:
-        """Rows as a matrix (n, columns), with new identifiers; NaN for missing cells."""
-        require_numbers(codec.columns, "zarr")
-        ids = [column for column in codec.columns if column.type == ColumnType.ID]
-        new = {column.name: column.make_ids(first, len(items)) for column in ids}
-        matrix, too_long = matrix_of(items.assign(**new))
-        dtype = matrix_dtype(codec.stored)
-        require_exact(too_long, dtype, "zarr")
-        return matrix.astype(dtype, casting="same_kind")
+        return make_matrix(codec.columns, codec.stored, number_rows(codec.columns, items, first))
 
     def array_attributes(self, codec: TableCodec) -> dict[str, Plain]:
         return {COLUMNS: [column.name for column in codec.columns]}
@@ -283,9 +237,15 @@ class TableKind(TableDescription, Kind["TableCodec"]):
 def _note_on_matrix(matrix: Array) -> str:
     """A note where the rows of a matrix may be signals, or its columns signals or memories; else nothing."""
     if are_columns_memories(matrix):
-        return MEMORIES_NOTE.format(*matrix.shape)
-    which = ROWS_NOTE if rows_are_smooth(matrix) else COLUMNS_NOTE if columns_are_smooth(matrix) else ""
-    return which.format(*matrix.shape)
+        why = "the columns have length 1, as the memories of the paper have. If the array is d × K, pass transpose=True"
+    elif rows_are_smooth(matrix):
+        why = "neighboring values of a row are alike, as those of signals. If each row is a signal, pass kind='signals'"
+    elif columns_are_smooth(matrix):
+        why = "neighboring values of a column are alike, as those of signals. If each column is a signal, "
+        why += "transpose the array and pass kind='signals'"
+    else:
+        return ""
+    return f"read as a table of {matrix.shape[0]} rows and {matrix.shape[1]} columns, but {why}"
 
 
 def _note_on_recording(stored: pd.DataFrame) -> str:
@@ -312,15 +272,6 @@ class _SpreadKeepingEmbedding(LinearEmbedding):
         """√(v_j / (v_j + 1/beta)) for coordinate j of variance v_j among the stored rows: (K, d)."""
         variances = self.coordinates.stored.var(0)
         return np.tile(np.sqrt(variances / (variances + 1 / beta)), (len(self.coordinates.stored), 1))
-
-
-def _fit_hopfield(codec: TableCodec, weights: Array, options: TableHopfieldOptions) -> HopfieldGenerator:
-    keeps_spread = options.norm == "whole" and options.spread == "kept"
-    try:
-        embedding = (_SpreadKeepingEmbedding if keeps_spread else LinearEmbedding).of(codec.filling.filled, options)
-    except ValueError as error:
-        raise InputError(f"{codec.source.name or 'the table'}: {error}") from None
-    return HopfieldGenerator.of(embedding, weights, options)
 
 
 KIND = TableKind()

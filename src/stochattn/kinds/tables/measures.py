@@ -44,8 +44,8 @@ def compare(codec: TableCodec, new: pd.DataFrame) -> Comparison:
     parts = []
     for column, distance in zip(modeled, column_distances, strict=True):
         before, after = stored[column.name], new[column.name]
-        values = partial(_values, column, before, after)
-        summaries = _summary(column, before), _summary(column, after)
+        values = partial(_list_values, column, before, after)
+        summaries = _summarize(column, before), _summarize(column, after)
         parts.append(Part(column.name, *summaries, distance, values, checked_separately=True))
     orders = [relation for relation in codec.relations if isinstance(relation, ColumnOrder)]
     parts += [_compare_differences(codec, order, new) for order in orders]
@@ -72,15 +72,13 @@ def _compare_differences(codec: TableCodec, order: ColumnOrder, new: pd.DataFram
         unit, seconds = next((f" {name}", size) for name, size in UNITS if typical >= size or size == 1)
         before, after = before / seconds, after / seconds
     before, after = before[~np.isnan(before)], after[~np.isnan(after)]
-    summary, new_summary = (
-        f"{_figures(numbers)}{unit}" if len(numbers) else "all missing" for numbers in (before, after)
-    )
+    summary, new_summary = (f"{_describe(x)}{unit}" if len(x) else "all missing" for x in (before, after))
     values = partial(Values, before, after, f"{{:.4g}}{unit}".format)
     distance = kolmogorov_smirnov(before, after)
     return Part(" − ".join(names), summary, new_summary, distance, values, checked_separately=True)
 
 
-def _figures(numbers: Array) -> str:
+def _describe(numbers: Array) -> str:
     return f"mean {numbers.mean():.4g}, sd {numbers.std():.3g}, {numbers.min():.4g} to {numbers.max():.4g}"
 
 
@@ -150,21 +148,21 @@ def repeated_identifiers(codec: TableCodec, new: pd.DataFrame) -> dict[str, tupl
     return shares
 
 
-def _values(column: Column, stored: pd.Series, new: pd.Series) -> Values:
+def _list_values(column: Column, stored: pd.Series, new: pd.Series) -> Values:
     before, after = stored.dropna(), new.dropna()
     gaps = len(stored) - len(before), len(new) - len(after)
     if isinstance(column.transform, Levels):
         stored_names, new_names = (np.array(list(map(str, cells)), dtype=str) for cells in (before, after))
         return Values(stored_names, new_names, gaps=gaps)
     values = Values(column.numbers(before), column.numbers(after), gaps=gaps, numbers_may_be_codes=not column.unit)
-    return values._replace(as_text=partial(_time, column)) if column.unit else values
+    return values._replace(as_text=partial(_format_time, column)) if column.unit else values
 
 
-def _time(column: Column, number: float) -> str:
+def _format_time(column: Column, number: float) -> str:
     return column.shown(round(number)).removesuffix(" 00:00:00")  # a time at midnight is a date
 
 
-def _summary(column: Column, series: pd.Series) -> str:
+def _summarize(column: Column, series: pd.Series) -> str:
     present = series.dropna()
     missing = f", {series.isna().mean():.0%} missing" if len(present) < len(series) else ""
     if present.empty:
@@ -176,7 +174,7 @@ def _summary(column: Column, series: pd.Series) -> str:
     numbers = column.numbers(present)
     if column.unit:
         return f"{column.shown(numbers.min())} to {column.shown(numbers.max())}{missing}"
-    return f"{_figures(numbers)}{missing}"
+    return f"{_describe(numbers)}{missing}"
 
 
 def table_gallery(codec: TableCodec, shown: GalleryItems) -> Html:

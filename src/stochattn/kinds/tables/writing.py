@@ -20,10 +20,10 @@ from .. import lazy_pandas as pd
 from ..codec import Batch
 from ..delimited.cells import Style
 from ..delimited.formulas import LINE_END, RowLines, as_text
+from ..native import MAX_EXACT
 from ..options import InputError
-from .columns.cells import Cells
-from .columns.columns import MAX_EXACT, Column, write_numbers
-from .description import ColumnType
+from .columns.cells import Cells, is_plain
+from .columns.columns import Column, number_rows, write_numbers
 
 
 def require_numbers(columns: Sequence[Column], format: str) -> None:
@@ -48,6 +48,15 @@ def matrix_of(frame: pd.DataFrame) -> tuple[Array, list[str]]:
     return np.stack([_plain(frame[name]) for name in frame.columns], axis=1), long
 
 
+def make_matrix(columns: Sequence[Column], stored: pd.DataFrame, rows: pd.DataFrame) -> Array:
+    """New rows as a matrix (n, columns) of the dtype of stored and new rows together; NaN for missing cells."""
+    require_numbers(columns, "zarr")
+    matrix, too_long = matrix_of(rows)
+    dtype = matrix_dtype(stored)
+    require_exact(too_long, dtype, "zarr")
+    return matrix.astype(dtype, casting="same_kind")
+
+
 def matrix_dtype(stored: pd.DataFrame) -> np.dtype[np.generic]:
     """The dtype of a matrix of stored and new rows: floats where a cell may be missing."""
     return np.result_type(*(_plain(stored[name]).dtype for name in stored.columns))
@@ -65,13 +74,11 @@ def _plain(series: pd.Series) -> Array:
 class TableWriter(ABC):
     """Writes new rows block by block, and numbers identifiers across all blocks."""
 
-    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
-        self.stream, self.style = stream, style
-        self.ids = [column for column in columns if column.type == ColumnType.ID]
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column]) -> None:
+        self.stream, self.columns = stream, columns
 
     def write(self, batch: Batch) -> None:
-        new = {column.name: column.make_ids(batch.first, len(batch.items)) for column in self.ids}
-        self._write(batch.items.assign(**new))
+        self._write(number_rows(self.columns, batch.items, batch.first))
 
     @abstractmethod
     def _write(self, frame: pd.DataFrame) -> None: ...
@@ -85,9 +92,9 @@ class DelimitedWriter(TableWriter):
 
     begun = False
 
-    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style, quoted: Sequence[str] = ()) -> None:
-        super().__init__(stream, columns, style)
-        self.quoted = quoted
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style, quoted: Sequence[str]) -> None:
+        super().__init__(stream, columns)
+        self.style, self.quoted = style, quoted
 
     def _write(self, frame: pd.DataFrame) -> None:
         style, common = self.style, {"index": False, "decimal": self.style.decimal}
@@ -105,10 +112,9 @@ class DelimitedWriter(TableWriter):
                 frame[name] = [row[0] for row in csv.reader(io.StringIO(cells, newline=""))]
         layout = {"sep": style.delimiter, "na_rep": style.missing, "lineterminator": LINE_END, **common}
         names = [as_text(name) if name in self.quoted else name for name in frame.columns]
+        header = names if style.header and not self.begun else False
         text = io.StringIO(newline="")
-        frame.to_csv(
-            RowLines(text, style.newline), header=names if style.header and not self.begun else False, **layout
-        )
+        frame.to_csv(RowLines(text, style.newline), header=header, **layout)
         encoding = style.encoding
         if self.begun:  # only the first block begins with a byte order mark
             encoding = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(encoding, encoding)
@@ -119,8 +125,8 @@ class DelimitedWriter(TableWriter):
 class ParquetWriter(TableWriter):
     """New rows as Parquet, a row group for each block."""
 
-    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
-        super().__init__(stream, columns, style)
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column]) -> None:
+        super().__init__(stream, columns)
         self.file: Any = None
         try:
             self.pyarrow, self.parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
@@ -140,8 +146,8 @@ class ParquetWriter(TableWriter):
 class MatrixWriter(TableWriter):
     """New rows as a matrix of numbers in .npy. A temporary file holds blocks until the dtype of all rows is known."""
 
-    def __init__(self, stream: BinaryIO, columns: Sequence[Column], style: Style) -> None:
-        super().__init__(stream, columns, style)
+    def __init__(self, stream: BinaryIO, columns: Sequence[Column]) -> None:
+        super().__init__(stream, columns)
         require_numbers(columns, "npy")
         self.blocks = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`, or with this object)
         self.shapes: list[tuple[int, int]] = []
@@ -177,17 +183,16 @@ def cast(frame: pd.DataFrame, columns: Sequence[Column], where: str) -> pd.DataF
         if column.notation is not None and series.dtype.kind in "iuf":  # as strings, like the stored cells
             series = write_numbers(series, column.notation)
         try:
-            cells[column.name] = _as(
-                series, column.dtype, column.date_scale is not None and column.date_scale.has_date_objects
-            )
+            cells[column.name] = _convert(series, column)
         except (TypeError, ValueError):
             raise InputError(f"{where}, column {column.name!r}: {series.dtype} does not fit {column.dtype}.") from None
     return pd.DataFrame(cells)
 
 
-def _as(series: pd.Series, dtype: np.dtype, has_date_objects: bool) -> pd.Series:
-    """A column with this dtype, or the nullable dtype of the same kind where cells are missing."""
-    if has_date_objects and type(next(iter(series.dropna()), None)) is not date:
+def _convert(series: pd.Series, column: Column) -> pd.Series:
+    """Cells with the dtype of a column, or the nullable dtype of the same kind where cells are missing."""
+    dtype, scale = column.dtype, column.date_scale
+    if scale is not None and scale.has_date_objects and type(next(iter(series.dropna()), None)) is not date:
         return pd.to_datetime(series).dt.date.astype(dtype)
     if series.dtype == dtype:
         return series
@@ -206,7 +211,7 @@ def frame_state(frame: pd.DataFrame) -> dict[str, Plain]:
     shared: dict[str, list[Array]] = {}
     for name, series in frame.items():
         dtype = series.dtype
-        if isinstance(dtype, np.dtype) and dtype.kind in "iufb":
+        if is_plain(dtype):
             together = shared.setdefault(str(dtype), [])
             columns.append({"name": name, "shared": str(dtype), "at": len(together)})
             together.append(series.to_numpy())

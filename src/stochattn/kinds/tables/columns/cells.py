@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,14 @@ from ... import lazy_pandas as pd
 from ...delimited.notations import TextNotation
 from ...native import PLAIN_KINDS
 from .scales import Distinct
+
+CellArray: TypeAlias = "Array | pd.api.extensions.ExtensionArray"
+CellType: TypeAlias = "np.dtype | pd.api.extensions.ExtensionDtype"
+
+
+def is_plain(dtype: CellType) -> bool:
+    """Whether this is a dtype of NumPy for numbers or booleans."""
+    return isinstance(dtype, np.dtype) and dtype.kind in PLAIN_KINDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +35,7 @@ class Cells:
     """
 
     name: str
-    array: Array | pd.api.extensions.ExtensionArray
+    array: CellArray
     rows: Array | None = None
 
     @classmethod
@@ -39,13 +47,13 @@ class Cells:
         return cls(str(column.name), column.to_numpy() if of_numpy else column.array)
 
     @property
-    def dtype(self) -> np.dtype | pd.api.extensions.ExtensionDtype:
+    def dtype(self) -> CellType:
         return self.array.dtype
 
     @property
     def is_plain(self) -> bool:
         """Whether these are numbers or booleans with a dtype of NumPy."""
-        return isinstance(self.array, np.ndarray) and self.array.dtype.kind in PLAIN_KINDS
+        return is_plain(self.array.dtype)
 
     @cached_property
     def missing(self) -> Array:
@@ -113,13 +121,12 @@ class Cells:
 def cells_of(frame: pd.DataFrame) -> dict[str, Cells]:
     """The columns of a frame by name. Columns of the same dtype of NumPy are taken together, which is far faster."""
     names, dtypes = frame.columns.tolist(), frame.dtypes.tolist()
-    plain = [isinstance(dtype, np.dtype) and dtype.kind in PLAIN_KINDS for dtype in dtypes]
-    arrays: dict[int, Array | pd.api.extensions.ExtensionArray] = {}
-    for dtype in {dtype for dtype, is_plain in zip(dtypes, plain, strict=True) if is_plain}:
+    arrays: dict[int, CellArray] = {}
+    for dtype in set(filter(is_plain, dtypes)):
         places = [place for place, column_dtype in enumerate(dtypes) if column_dtype == dtype]
         rows = np.ascontiguousarray(frame.iloc[:, places].to_numpy().T)
         arrays |= zip(places, rows, strict=True)
-    remaining = [place for place, is_plain in enumerate(plain) if not is_plain]
+    remaining = [place for place, dtype in enumerate(dtypes) if not is_plain(dtype)]
     series = frame.iloc[:, remaining].set_axis(remaining, axis=1).items()
     arrays |= {place: Cells.of(column).array for place, column in series}
     return {name: Cells(name, arrays[place]) for place, name in enumerate(names)}

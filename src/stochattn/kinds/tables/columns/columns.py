@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -17,17 +17,14 @@ from ... import lazy_pandas as pd
 from ...codec import condition_text
 from ...delimited.notations import DurationNotation, TextNotation, TimeNotation
 from ...delimited.numbers import Notation
-from ...native import PLAIN_KINDS
 from ...options import InputError, listed
 from ..description import ColumnType
-from .cells import Cells
+from .cells import CellArray, Cells, CellType, is_plain
 from .dates import PER_SECOND, DateScale
 from .scales import Distinct, Ranks
 
 Value = bool | int | float | str | datetime.date | np.generic  # what a cell can be conditioned on
 PLAIN = Notation()
-MAX_EXACT = 2.0**53
-"""From here on floats do not distinguish all integers."""
 
 
 class Source(NamedTuple):
@@ -95,7 +92,7 @@ class Column:
 
     name: str
     type: ColumnType
-    dtype: np.dtype | pd.api.extensions.ExtensionDtype
+    dtype: CellType
     transform: Ranks | Levels | None = None
     date_scale: DateScale | None = None
     last_number: int = 0
@@ -105,6 +102,16 @@ class Column:
     def width(self) -> int:
         """Number of features."""
         return len(self.transform.values) if isinstance(self.transform, Levels) else int(self.transform is not None)
+
+    @property
+    def ranks(self) -> Ranks:
+        """The transform of a column that holds numbers or dates."""
+        return cast(Ranks, self.transform)
+
+    @property
+    def levels(self) -> Levels:
+        """The transform of a column that holds categories."""
+        return cast(Levels, self.transform)
 
     def features(self, cells: Cells | pd.Series) -> Array:
         """Cells (n,) as features (n, width); NaN for missing cells."""
@@ -126,24 +133,21 @@ class Column:
             return cells.numbers_in(self.notation)
         return cells.numbers if self.date_scale is None else self.date_scale.numbers(cells)
 
-    def array(self, features: Array) -> Array | pd.api.extensions.ExtensionArray:
+    def array(self, features: Array) -> CellArray:
         """Features (n, width) as cells (n,), in an array of the dtype of the column."""
-        plain = self.dtype if isinstance(self.dtype, np.dtype) and self.dtype.kind in PLAIN_KINDS else None
-        if not isinstance(self.transform, Ranks):
-            values = () if self.transform is None else self.transform.values
-            cells = [values[place] for place in np.argmax(features, axis=1).tolist()]
-            return pd.array(cells, dtype=self.dtype) if plain is None else np.array(cells, dtype=plain)
-        return self.array_of(self.transform.inverse(features[:, 0]))
+        if isinstance(self.transform, Ranks):
+            return self.array_of(self.transform.inverse(features[:, 0]))
+        cells = [self.levels.values[place] for place in np.argmax(features, axis=1).tolist()]
+        return np.array(cells, dtype=self.dtype) if is_plain(self.dtype) else pd.array(cells, dtype=self.dtype)
 
-    def array_of(self, numbers: Array) -> Array | pd.api.extensions.ExtensionArray:
+    def array_of(self, numbers: Array) -> CellArray:
         """Numbers (n,) of this column as cells (n,), in an array of its dtype."""
-        plain = self.dtype if isinstance(self.dtype, np.dtype) and self.dtype.kind in PLAIN_KINDS else None
         if self.notation is not None:
             return write_numbers(pd.Series(numbers), self.notation).astype(self.dtype).array
-        if plain is not None:
-            if plain.kind == "f":  # noise may exceed the range of the type
-                numbers = np.minimum(np.maximum(numbers, np.finfo(plain).min), np.finfo(plain).max)
-            return numbers.astype(plain, copy=False)
+        if is_plain(self.dtype):
+            if self.dtype.kind == "f":  # noise may exceed the range of the type
+                numbers = np.minimum(np.maximum(numbers, np.finfo(self.dtype).min), np.finfo(self.dtype).max)
+            return numbers.astype(self.dtype, copy=False)
         if self.date_scale is not None and self.date_scale.format is not None:
             return pd.array(self.date_scale.strings(numbers), dtype=self.dtype)
         series = pd.Series(numbers) if self.date_scale is None else self.date_scale.series(numbers)
@@ -175,7 +179,7 @@ class Column:
     def parse(self, text: str, notation: Notation = PLAIN) -> Value:
         """The value that a text means in this column, with numbers in this notation."""
         if isinstance(self.transform, Levels):
-            value = self.transform.values[self.find_level(text, notation, self.transform)]
+            value = self.transform.values[self.find_level(text, notation)]
             return value.item() if isinstance(value, np.generic) else value  # type: ignore[return-value]
         if self.transform is None or self.unit:
             return text
@@ -186,11 +190,10 @@ class Column:
         """Features (width,) of a value, and whether it lies beyond the stored ones; InputError if it is impossible."""
         ranks = self.require_transform(value)
         if isinstance(ranks, Levels):
-            return np.eye(self.width)[self.find_level(value, notation, ranks)] * ranks.scale, False
+            return np.eye(self.width)[self.find_level(value, notation)] * ranks.scale, False
         number = self.number(value, notation)
         if not ranks.low <= number <= ranks.high:
-            side, limit = ("below", ranks.low) if number < ranks.low else ("above", ranks.high)
-            raise self.refusal(value, self.explain_limit(side, limit, ranks))
+            raise self.refusal(value, self.explain_limit("below" if number < ranks.low else "above"))
         if ranks.decimals is not None and round(number, ranks.decimals) != number and number not in ranks.values:
             precision = f"{ranks.decimals} decimals" if ranks.decimals else "integers"
             if self.date_scale is not None:
@@ -198,34 +201,35 @@ class Column:
             elif self.grid[1] > 1:
                 precision = f"times such as {self.shown(round(number))}"
             raise self.refusal(value, f"has {precision}. Round the value to that.")
-        self.require_near(value, number, ranks)
+        self.require_near(value, number)
         return ranks.forward([number]), not ranks.values[0] <= number <= ranks.values[-1]
 
     def require_transform(self, value: object) -> Ranks | Levels:
         """The transform; InputError for a condition on a column that has none."""
         if self.transform is None:
-            raise self.refusal(value, f"cannot be conditioned on: it {_WITHOUT[self.type]}.")
+            raise self.refusal(value, f"cannot be conditioned on: it {UNMODELED[self.type]}.")
         return self.transform
 
-    def explain_limit(self, side: str, limit: float, ranks: Ranks) -> str:
-        """Why there are no new values below or above a limit, and what to do."""
-        shared = {"below": ranks.values[0] == limit and ranks.first[0] < ranks.last[0],
-                  "above": ranks.values[-1] == limit and ranks.first[-1] < ranks.last[-1]}[side]  # fmt: skip
-        why = ": many stored rows have this value, so it is taken as the end of the scale" if shared else ""
+    def explain_limit(self, side: str) -> str:
+        """Why there are no new values below or above the limit, and what to do."""
+        ranks = self.ranks
+        limit, end = (ranks.low, 0) if side == "below" else (ranks.high, -1)
+        is_shared = ranks.values[end] == limit and ranks.first[end] < ranks.last[end]
+        why = ": many stored rows have this value, so it is taken as the end of the scale" if is_shared else ""
         low, high = (self.shown(end) if math.isfinite(end) else "" for end in (ranks.low, ranks.high))
         within = f"from {low} to {high}" if low and high else f"of at least {low}" if low else f"of at most {high}"
         remedy = f"Choose values {within}, or widen its limits with ranges"
         return f"has no new values {side} {self.shown(limit)}{why}. {remedy}."
 
-    def require_near(self, value: object, number: float, ranks: Ranks) -> None:
+    def require_near(self, value: object, number: float) -> None:
         """InputError where a number lies outside the stored range by more than the width of this range.
 
         Further out, draws would depend on a linear extrapolation from too few rows.
         """
-        least, greatest = float(ranks.values[0]), float(ranks.values[-1])
+        least, greatest = float(self.ranks.values[0]), float(self.ranks.values[-1])
         near = least - (greatest - least), greatest + (greatest - least)
         if not near[0] <= number <= near[1]:
-            low, high = (self.shown(end) for end in (max(near[0], ranks.low), min(near[1], ranks.high)))
+            low, high = (self.shown(end) for end in (max(near[0], self.ranks.low), min(near[1], self.ranks.high)))
             extent = f"has stored values from {self.shown(least)} to {self.shown(greatest)}"
             why = "and a condition may lie outside this range by its width at most"
             raise self.refusal(value, f"{extent}, {why}. Choose a value between {low} and {high}.")
@@ -242,18 +246,19 @@ class Column:
         """An error on a condition on this column, with the reason."""
         return InputError(f"condition {condition_text(self.name, value)}: the column {why}")
 
-    def find_level(self, value: Value, notation: Notation, levels: Levels) -> int:
-        """Position of the level of a value, or of the value that a text means."""
-        place = find_value(str(value), levels.values, notation if isinstance(value, str) else PLAIN)
+    def find_level(self, value: Value, notation: Notation) -> int:
+        """Position of the level of a value, or of the value that a string means."""
+        values = self.levels.values
+        place = find_value(str(value), values, notation if isinstance(value, str) else PLAIN)
         if place is None and isinstance(value, bool | np.bool_):
-            place = find_value(str(int(value)), levels.values)
+            place = find_value(str(int(value)), values)
         if place is None:
-            names = list(map(str, levels.values))
+            names = list(map(str, values))
             raise self.refusal(value, f"has no such value. {suggest_names(str(value), names)}It has {listed(names)}.")
         return place
 
     def number(self, value: Value, notation: Notation) -> float:
-        """A value, or the value that a text means, as a number of this column."""
+        """A value, or the value that a string means, as a number of this column."""
         number = math.nan
         if self.date_scale is not None:
             number = self.date_scale.number(value)
@@ -262,53 +267,51 @@ class Column:
         elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
             number = float(value)
         if not math.isfinite(number):
-            content, remedy = (
-                ("numbers", "a number") if self.date_scale is None else ("dates", "a date such as 2021-03-01")
-            )
-            if self.notation is not None and self.unit and isinstance(self.transform, Ranks):
+            content, remedy = "numbers", "a number"
+            if self.date_scale is not None:
+                content, remedy = "dates", "a date such as 2021-03-01"
+            elif self.unit and isinstance(self.transform, Ranks):
                 content, remedy = "times", f"one such as {self.shown(self.transform.values[0])}"
             raise self.refusal(value, f"holds {content}, and this is not one. Pass {remedy}.")
         return number
 
     def matches(self, series: pd.Series, text: str, notation: Notation = PLAIN) -> Array:
-        """Which cells (n,) equal the value that a text means, as in the file or as a number or date: (n,) booleans."""
-        if self.date_scale is not None or self.notation is not None:
-            number = (
-                self.date_scale.number(text)
-                if self.date_scale is not None
-                else (self.notation or notation).number(text)
-            )
-            return np.asarray(self.numbers(series) == number)
+        """Which cells (n,) equal the value that a string means, as in the file or as a number or date."""
+        if (scale := self.date_scale or self.notation) is not None:
+            return np.asarray(self.numbers(series) == scale.number(text))
         values = list(series.dropna().unique())
         if (place := find_value(text, values, notation)) is None:
             return np.zeros(len(series), dtype=bool)
         return np.asarray((series == values[place]).fillna(False).to_numpy(dtype=bool))
 
 
-_WITHOUT = {
+UNMODELED = {
     ColumnType.ID: "holds identifiers, and new rows get new ones",
     ColumnType.CARRIED: "is constant or not modeled, and its cells are those of stored rows",
 }
 
 
+def number_rows(columns: Sequence[Column], rows: pd.DataFrame, first: int) -> pd.DataFrame:
+    """New rows, of which `first` come before, with new identifiers."""
+    ids = [column for column in columns if column.type == ColumnType.ID]
+    return rows.assign(**{column.name: column.make_ids(first, len(rows)) for column in ids})
+
+
 def write_numbers(series: pd.Series, notation: TextNotation) -> pd.Series:
     """Numbers (n,) as strings in a notation; None for missing numbers."""
     cells = zip(series, series.isna(), strict=True)
-    texts = [None if is_missing else notation.write(cell) for cell, is_missing in cells]
-    return pd.Series(texts, index=series.index, dtype="object")
+    strings = [None if is_missing else notation.write(cell) for cell, is_missing in cells]
+    return pd.Series(strings, index=series.index, dtype="object")
 
 
 def find_value(text: str, values: Sequence[object], notation: Notation = PLAIN) -> int | None:
-    """Position of the value that a text means: the same text, but for capitals if only one is, or an equal number."""
-    texts = [str(value) for value in values]
-    if text in texts:
-        return texts.index(text)
-    alike = [place for place, candidate in enumerate(texts) if candidate.casefold() == text.casefold()]
+    """Position of the value that a string means: the same string, the only one but for capitals, or an equal number."""
+    strings = list(map(str, values))
+    if text in strings:
+        return strings.index(text)
+    alike = [place for place, string in enumerate(strings) if string.casefold() == text.casefold()]
     if len(alike) == 1:
         return alike[0]
-    number, numeric = notation.number(text), int | float | np.number | np.bool_
-    equal = (
-        isinstance(candidate, numeric) and not isinstance(candidate, bool) and candidate == number
-        for candidate in values
-    )
-    return next((place for place, same in enumerate(equal) if same), None)
+    number = notation.number(text)
+    numeric = [isinstance(value, int | float | np.number | np.bool_) and type(value) is not bool for value in values]
+    return next((place for place, value in enumerate(values) if numeric[place] and value == number), None)

@@ -177,14 +177,15 @@ class DateScale:
             days = [None if is_missing else cell for cell, is_missing in zip(series, series.isna(), strict=True)]
             return np.array(days, dtype="M8[D]").astype(f"M8[{self.unit}]")
         if self.format is not None:
-            return self._read_strings(cells, "ISO8601" if self.omits_zero_fraction else self.format)
+            return self._read_strings(cells)
         if self.zone is not None:
             series = (series if self.local else series.dt.tz_convert("UTC")).dt.tz_localize(None)
         return np.asarray(series.to_numpy(dtype=f"M8[{self.unit}]"))
 
-    def _read_strings(self, cells: Cells, format: str) -> Array:
-        present, in_utc = cells.present, str(self.format).endswith("%z")
+    def _read_strings(self, cells: Cells) -> Array:
+        present, format = cells.present, "ISO8601" if self.omits_zero_fraction else str(self.format)
         if format not in present.dates:
+            in_utc = str(self.format).endswith("%z")
             dates = pd.to_datetime(present.objects, format=format, errors="coerce", utc=in_utc)
             present.dates[format] = np.asarray(dates.tz_localize(None).to_numpy(dtype=f"M8[{self.unit}]"))
         times = np.full(len(cells.array), np.datetime64("NaT"), dtype=f"M8[{self.unit}]")
@@ -229,7 +230,6 @@ def _fit_times(cells: Cells) -> DateScale:
 
 
 def _fit_strings(cells: Cells, format: str) -> DateScale | None:
-    """A scale that reads every one of the strings and writes it back as it stands."""
     fraction = re.search(r"\.(\d+)", str(cells.objects[0])) if "%f" in format else None
     return _complete(DateScale(format, digits=6 if fraction is None else min(6, len(fraction[1]))), cells)
 
@@ -243,7 +243,7 @@ def _fit_python_times(cells: Cells, format: str) -> DateScale | None:
 
 
 def _complete(scale: DateScale, cells: Cells) -> DateScale | None:
-    """The scale with what its strings show, if it reads every one of them and writes it back as it stands."""
+    """The scale with the offsets and zeros that the strings have; None unless it writes all of them as they are."""
     format, times, written = str(scale.format), scale._times(cells), cells.objects
     if np.isnat(times).any():
         return None
@@ -252,16 +252,15 @@ def _complete(scale: DateScale, cells: Cells) -> DateScale | None:
     return next((scale for scale in scales if scale.strings(scale._steps(times)) == written), None)
 
 
-def _with_shifts(scale: DateScale, strings: pd.Series, read: Array) -> DateScale:
-    """The scale with the offsets at the end of strings (n,), whose times (n,) were read before."""
+def _with_shifts(scale: DateScale, strings: pd.Series, times: Array) -> DateScale:
+    """The scale with the offsets at the end of strings (n,) that stand for these times (n,)."""
     parts = strings.astype("str").str.extract(r"([+-])(\d\d):?(\d\d)$")
     if parts.isna().to_numpy().any():
         return scale
     sign, hours, minutes = (parts[j].to_numpy(dtype=object) for j in range(3))
     seconds = np.where(sign == "-", -60, 60) * (60 * hours.astype(np.int64) + minutes.astype(np.int64))
-    times = read.astype(np.int64)
     order = np.argsort(times, kind="stable")
-    times, offsets = times[order], seconds[order] * PER_SECOND[scale.unit]
+    times, offsets = times[order].astype(np.int64), seconds[order] * PER_SECOND[scale.unit]
     changes = np.flatnonzero(np.append(True, np.diff(offsets) != 0))
     shifts = tuple(zip(times[changes].tolist(), offsets[changes].tolist(), strict=True))
     return replace(scale, shifts=shifts, colon=str(strings.iloc[0])[-3] == ":")
@@ -301,7 +300,7 @@ def _guess(text: str, day_first: bool) -> str | None:
             return "%Y-%m-%d"
     if not re.search(r"\d\D+\d", text):
         return _short_format(text, day_first)
-    zone = re.search(r" ?[A-Z]{3,5}$", text)  # such as UTC, the same in all texts
+    zone = re.search(r" ?[A-Z]{3,5}$", text)  # such as UTC, the same in all strings
     text, ending = (text[: zone.start()], zone[0]) if zone else (text, "")
     with warnings.catch_warnings(action="ignore"):  # that day comes first although month could
         format = pd.tseries.api.guess_datetime_format(text, dayfirst=day_first)

@@ -18,13 +18,14 @@ import numpy as np
 from ...._backend.arrays import Array
 from ...._backend.checks import suggest_names
 from ... import lazy_pandas as pd
+from ...delimited.cells import AMOUNTS
 from ...delimited.notations import TextNotation, notation_of
 from ...delimited.numbers import example_of
-from ...native import pandas_frame
+from ...native import MAX_EXACT, pandas_frame
 from ...options import InputError, listed, with_count
 from ..description import FREE, ColumnType, Limits, TableOptions
 from .cells import Cells
-from .columns import MAX_EXACT, PLAIN, Column, Levels, Source
+from .columns import PLAIN, Column, Levels, Source
 from .dates import DateScale, fit_date_scale
 from .scales import Distinct, Ranks, decimals_of, limits_of
 
@@ -33,7 +34,6 @@ MAX_NUMBER = 1e150
 KNOWN_OBJECTS = ("string", "boolean", "date", "empty", "categorical")
 TOO_LONG = "holds integers of over 15 digits, which floats do not distinguish"
 IDENTIFIERS = "identifiers are strings or integers"
-AMOUNTS = (ColumnType.NUMERIC, ColumnType.INTEGER)
 
 
 def note_on_exceptions(present: Cells, counts: Mapping[str, int], most: float, source: Source) -> str:
@@ -50,14 +50,14 @@ def note_on_exceptions(present: Cells, counts: Mapping[str, int], most: float, s
     if not n:  # all cells are numbers, and strings only because of leading zeros or many digits
         return ""
     place = list(map(str, present.objects)).index(first)
-    where = f"{_short(first)} in {source.line(present.row(place))}"
+    where = f"{_shorten(first)} in {source.line(present.row(place))}"
     if n == 1:
         return f"; one of its cells is not a number ({where}): correct or empty it"
     return f"; {n} of its cells are not numbers (such as {where}): correct or empty these"
 
 
 def _is_number(text: str) -> bool:
-    """Whether a text is a number, with a decimal point or a decimal comma."""
+    """Whether a string is a number, with a decimal point or a decimal comma."""
     try:
         float(text.replace(",", "."))
     except ValueError:
@@ -65,7 +65,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _short(cell: object) -> str:
+def _shorten(cell: object) -> str:
     return repr(str(cell)[:30])
 
 
@@ -75,23 +75,18 @@ def check_cells(cells: Cells, source: Source) -> None:
     for row in (np.abs(cells.numbers) > MAX_NUMBER).nonzero()[0] if dtype.kind == "f" else ():
         rule = f"is infinite or beyond {MAX_NUMBER:g}, whose square no float can hold"
         raise InputError(f"{source.place(name, int(row))}: {rule}. Empty the cell, or write a number into it.")
-    texts = dtype.kind == "O" and (dtype.name == "str" or pd.api.types.infer_dtype(present.array) in KNOWN_OBJECTS)
-    if dtype.kind not in "biufM" and not texts:
-        kinds = [f"{type} (such as {_short(cell)})" for type, cell in _examples(present.series).items()]
-        mixed = len(kinds) > 1
-        problem = f"mixes cells of type {' and '.join(kinds)}" if mixed else f"cells of type {kinds[0]} are not handled"
-        remedy = f"Turn them into numbers, strings or dates, or leave the column out with columns={{{name!r}: 'drop'}}."
-        if mixed:
+    is_known = dtype.kind == "O" and (dtype.name == "str" or pd.api.types.infer_dtype(present.array) in KNOWN_OBJECTS)
+    if dtype.kind not in "biufM" and not is_known:
+        examples = dict[str, object]()  # the first cell of each Python type
+        for cell in present.series:
+            examples.setdefault(type(cell).__name__, cell)
+        kinds = [f"{type} (such as {_shorten(cell)})" for type, cell in examples.items()]
+        problem = f"cells of type {kinds[0]} are not handled"
+        remedy = f"leave the column out with columns={{{name!r}: 'drop'}}."
+        if len(kinds) > 1:
+            problem = f"mixes cells of type {' and '.join(kinds)}"
             remedy += " If each column of the table is an example, pass transpose=True."
-        raise InputError(f"{source.place(name)}: {problem}. {remedy}")
-
-
-def _examples(cells: pd.Series) -> dict[str, object]:
-    """The first cell of each Python type, by the name of the type."""
-    examples: dict[str, object] = {}
-    for cell in cells:
-        examples.setdefault(type(cell).__name__, cell)
-    return examples
+        raise InputError(f"{source.place(name)}: {problem}. Turn them into numbers, strings or dates, or {remedy}")
 
 
 def check_type(present: Cells, distinct: int, type: ColumnType, date_scale: DateScale | None, source: Source) -> None:
@@ -120,14 +115,14 @@ def _require_numbers(present: Cells, type: ColumnType, source: Source) -> None:
     if 0 < len(wrong) < len(present.objects):
         where = source.place(present.name, present.row(wrong[0]))
         more = f", and {len(wrong) - 1:,} more of its cells are not either" if len(wrong) > 1 else ""
-        problem = f"{_short(present.objects[wrong[0]])} is not a number{more}: it cannot be read as {type}"
+        problem = f"{_shorten(present.objects[wrong[0]])} is not a number{more}: it cannot be read as {type}"
         raise InputError(f"{where}: {problem}. Correct or empty such cells, or set another type with columns.")
 
 
 def _describe(present: Cells) -> str:
     """The type of cells in words, with the first cell if there is one."""
     kinds = {"O": "strings", "b": "booleans", "M": "dates", "f": "numbers with fractions"}
-    example = "".join(f" such as {_short(cell)}" for cell in present.series.iloc[:1])
+    example = "".join(f" such as {_shorten(cell)}" for cell in present.series.iloc[:1])
     return f"{kinds.get(present.dtype.kind, str(present.dtype))}{example}"
 
 
@@ -285,9 +280,8 @@ def fit_columns(
     columns, notes = [], []
     for name, cells in table.items():
         label = name == options.label or (options.label is None and name.strip().lower() in LABELS)
-        limits, type = options.ranges.get(name, FREE), options.columns.get(name)
-        stated_type = None if type is None else ColumnType(type)
-        column, note = fit_column(cells, source, stated_type, limits, label, notations.get(name))
+        type = ColumnType(options.columns[name]) if name in options.columns else None
+        column, note = fit_column(cells, source, type, options.ranges.get(name, FREE), label, notations.get(name))
         columns.append(column)
         notes += [f"column {name!r}{note}"] if note else []
     if not any(column.width for column in columns):
@@ -379,8 +373,10 @@ def _without_categories(present: Cells) -> Cells:
 def _ranks(
     numbers: Distinct, dtype: np.dtype, type: ColumnType, limits: Limits, where: str, notation: TextNotation
 ) -> Ranks:
-    values = numbers.values
-    measured = numbers.without(list(notation.labels))
+    values, measured = numbers.values, numbers
+    if notation.labels:
+        is_measured = ~np.isin(values, list(notation.labels))
+        measured = Distinct(values[is_measured], numbers.counts[is_measured])
     narrow = measured.values if dtype.itemsize >= 8 else measured.values.astype(dtype.name.lower())
     decimals = 0 if type != ColumnType.NUMERIC else decimals_of(measured._replace(values=narrow))
     low, high = (-math.inf, math.inf) if type == ColumnType.DATE else limits_of(measured, decimals)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -36,13 +35,6 @@ class Distinct(NamedTuple):
         np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
         starts = np.append(is_new.nonzero()[0], len(ordered))
         return cls(ordered[is_new], starts[1:] - starts[:-1])
-
-    def without(self, numbers: Sequence[float]) -> Distinct:
-        """The distinct numbers without these."""
-        if not numbers:
-            return self
-        kept = ~np.isin(self.values, numbers)
-        return Distinct(self.values[kept], self.counts[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +81,12 @@ class Ranks:
 
     def forward(self, numbers: ArrayLike) -> Array:
         """Numbers (n,) as scores (n,); NaN stays NaN."""
-        x = np.asarray(numbers, dtype=np.float64)
-        values, top = self.values, len(self.values) - 1
+        x, values = np.asarray(numbers, dtype=np.float64), self.values
         j = np.maximum(np.searchsorted(values, x, side="right") - 1, 0)
         stored = x == values[j]
         if stored.all():
             return np.asarray(self.scores[j])
-        after = np.minimum(j + 1, top)
+        after = np.minimum(j + 1, len(values) - 1)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(after > j, (x - values[j]) / (values[after] - values[j]), 0.0)
             s = self.last[j] + share * (self.first[after] - self.last[j])

@@ -26,7 +26,6 @@ from .classes import (
     Knots,
     MonotoneMap,
     affine,
-    choose_class_width,
     interpolate,
     log_density_of_class,
 )
@@ -44,6 +43,7 @@ from .neighborhoods import (
     MIN_ROWS,
     KernelParams,
     Moments,
+    choose_class_width,
     choose_memories,
     count_memories,
     folds_of,
@@ -106,9 +106,8 @@ def _constant_knots(ranks: Ranks, score: float) -> Knots:
     if last <= first:
         first, last = first - EDGE, last + EDGE
     step = EDGE * (last - first)
-    return np.array([first, first + step, last - step, last]), np.array(
-        [-TAIL_END, -UNIFORM_END, UNIFORM_END, TAIL_END]
-    )
+    coordinates = np.array([-TAIL_END, -UNIFORM_END, UNIFORM_END, TAIL_END])
+    return np.array([first, first + step, last - step, last]), coordinates
 
 
 def _number_knots(ranks: Ranks) -> Knots:
@@ -166,10 +165,6 @@ class ClassRows:
         labels = np.concatenate([_one_hot(codec, at, features[first]) for at in ordered], axis=1)
         return cls(codec, sources, features, weights, ordered, codes, classes.ravel(), labels)
 
-    def with_column(self, position: int) -> ClassRows:
-        """The same rows with combinations with the values of one more column as classes."""
-        return ClassRows.of(self.codec, self.sources, self.features, self.weights, *self.positions, position)
-
     @cached_property
     def inside(self) -> Array:
         """Which features (p,) belong to the columns of classes."""
@@ -181,9 +176,8 @@ class ClassRows:
     @cached_property
     def amounts(self) -> Array:
         """Positions of the features of amounts, not of categories, among the features outside the class."""
-        is_amount = np.ones(self.features.shape[1], dtype=bool)
-        for column, block in zip(self.codec.columns, self.codec.blocks, strict=True):
-            is_amount[block] = not isinstance(column.transform, Levels)
+        columns = self.codec.columns
+        is_amount = np.repeat([isinstance(c.transform, Ranks) for c in columns], [c.width for c in columns])
         return np.flatnonzero(is_amount[~self.inside])
 
     @property
@@ -262,9 +256,8 @@ def _renumber(classes: Array) -> Array:
 
 def _one_hot(codec: TableCodec, position: int, features: Array) -> Array:
     """Features (n, L) of the block of a column with only the largest of each row, as filled cells lie in between."""
-    block, scale = features[:, codec.blocks[position]], codec.columns[position].transform
-    size = scale.scale if isinstance(scale, Levels) else 1.0
-    return size * np.eye(block.shape[1])[np.argmax(block, axis=1)]
+    block = features[:, codec.blocks[position]]
+    return codec.columns[position].levels.scale * np.eye(block.shape[1])[np.argmax(block, axis=1)]
 
 
 def list_classes(codec: TableCodec, sources: Array, features: Array, weights: Array) -> list[ClassRows]:
@@ -273,22 +266,20 @@ def list_classes(codec: TableCodec, sources: Array, features: Array, weights: Ar
     Each next column is the one with which classes explain most of the variance of the other features.
     """
     columns = [at for at, column in enumerate(codec.columns) if isinstance(column.transform, Levels)]
-    columns = [at for at in columns if _is_plain(codec.columns[at].name)]
+    names = [column.name for column in codec.columns]
+    # The names are saved as an option, which must be read as the same columns again.
+    columns = [at for at in columns if names[at] not in (AUTO, POOLED) and CLASSES_JOINED.strip() not in names[at]]
     label = None if codec.label is None else codec.position(codec.label)
-    offered = [ClassRows.of(codec, sources, features, weights, at) for at in columns if label in (at, None)]
+    offered: list[tuple[int, ...]] = [(at,) for at in columns if label in (at, None)]
     chosen: list[ClassRows] = []
     while len(chosen) < MAX_CLASS_COLUMNS:
-        offered = [rows for rows in offered if rows.suffices and (label is not None or rows.explained > 0)]
-        if not offered:
+        tried = [ClassRows.of(codec, sources, features, weights, *positions) for positions in offered]
+        tried = [rows for rows in tried if rows.suffices and (label is not None or rows.explained > 0)]
+        if not tried:
             break
-        chosen.append(max(offered, key=lambda rows: rows.explained))
-        offered = [chosen[-1].with_column(at) for at in columns if at not in chosen[-1].positions]
+        chosen.append(max(tried, key=lambda rows: rows.explained))
+        offered = [(*chosen[-1].positions, at) for at in columns if at not in chosen[-1].positions]
     return chosen
-
-
-def _is_plain(name: str) -> bool:
-    """Whether the name of a column, saved as an option, is read as a single column again."""
-    return name not in (AUTO, POOLED) and CLASSES_JOINED.strip() not in name
 
 
 def fit_classes(rows: ClassRows, width: KernelParams | None) -> ClassKernels:
@@ -339,15 +330,14 @@ def measure_gain(rows: ClassRows, pooled: KernelParams, within: KernelParams) ->
     pooled = pooled.rescale(count_memories(K, moved.shape[1], pooled.neighbors), n)
     within = within.rescale(rows.count_memories(within.neighbors), n)
     classes = _renumber(rows.classes[rows.scored])
-    every, C = np.arange(n), int(classes.max()) + 1
     features, sizes = moved[:, ~rows.inside], (rows.codes.max(0) + 1).tolist()
     present = [np.unique(np.argmax(rows.features[:, rows.codec.blocks[at]], axis=1)) for at in rows.positions]
     blocks = [moved[:, rows.codec.blocks[at]][:, levels] for at, levels in zip(rows.positions, present, strict=True)]
     ordered = np.concatenate([features, *blocks], axis=1)
     total = 0.0
     for left in folds_of(classes):
-        kept = np.delete(every, left)
-        log_shares = np.log(np.bincount(classes[kept], minlength=C) / len(kept))
+        kept = np.delete(np.arange(n), left)
+        log_shares = np.log(np.bincount(classes[kept], minlength=classes.max() + 1) / len(kept))
         moments = Moments(features[kept], within.neighbors, np.full(len(kept), 1 / len(kept)), classes[kept])
         within_classes = log_likelihoods(moments.kernels(within), features[left], classes[left])
         kernels = CovarianceKernels.fit(ordered[kept], width=pooled)

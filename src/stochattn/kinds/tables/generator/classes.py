@@ -24,29 +24,14 @@ from functools import cached_property
 import numpy as np
 
 from ...._backend.arrays import Array
-from ...._backend.console import Progress
-from ...._backend.parallel import Shared
 from ....core.mixture import perplexity, pick_stratified
 from ...generator import NO_DENSITY, Description, Generated, few_sources
 from ...regions import FeatureObservation, Region, rarity_notes
 from .covariance import MAX_UNLIKELY, MIN_EXPLAINING, CovarianceGenerator, CovarianceKernels
-from .neighborhoods import FOLDS, N_EXPECTED_STEPS, NEIGHBORS, Folds, KernelParams, Likelihoods, ascend, log_kernels
+from .neighborhoods import KernelParams, log_kernels
 
 N_BLOCKS = 32
 """Draws of one-hot blocks by which the probability of a class is estimated."""
-
-
-def choose_class_width(rows: Array, classes: Array) -> KernelParams:
-    """The parameters that are best by the likelihood of held-out rows (K, d) given their classes (K,)."""
-    largest = int(np.bincount(classes).max()) * (FOLDS - 1) // FOLDS
-    with Progress(N_EXPECTED_STEPS, "choosing a width") as progress:
-        likelihood = Likelihoods(Shared(Folds(rows, classes)), progress)
-        best = ascend(KernelParams(0.7, 0.5, 0), (0,), likelihood)
-        possible = tuple(m for m in NEIGHBORS if m < largest)
-        if possible:
-            start = KernelParams(0.7, 0.5, min(12, possible[-1]))
-            best = likelihood.choose([best, ascend(start, possible, likelihood)])
-    return best
 
 
 def log_density_of_class(kernels: CovarianceKernels, x: Array, codes: Array, sizes: Sequence[int]) -> Array:
@@ -91,18 +76,15 @@ class MonotoneMap:
 
     def forward(self, features: Array) -> Array:
         """Features (n, p) as coordinates (n, p)."""
-        return self._apply(features, inverse=False)
+        out = np.array(features, dtype=np.float64)
+        for j, knots in enumerate(self.knots):
+            if knots is not None:
+                out[:, j] = interpolate(out[:, j], *knots)
+        return out
 
     def inverse(self, coordinates: Array) -> Array:
         """Coordinates (n, p) as features (n, p)."""
-        return self._apply(coordinates, inverse=True)
-
-    def _apply(self, x: Array, inverse: bool) -> Array:
-        out = np.array(x, dtype=np.float64)
-        for j, knots in enumerate(self.knots):
-            if knots is not None:
-                out[:, j] = interpolate(out[:, j], *(knots[::-1] if inverse else knots))
-        return out
+        return MonotoneMap(tuple(knots and knots[::-1] for knots in self.knots)).forward(coordinates)
 
     def log_slope(self, features: Array) -> Array:
         """log of the determinant of the derivative at features (n, p): (n,)."""
@@ -167,7 +149,12 @@ class ClassKernels:
     @cached_property
     def shares(self) -> Array:
         """How often each class is drawn: (C,)."""
-        return np.exp(np.array([part.log_share for part in self.parts]))
+        return np.exp([part.log_share for part in self.parts])
+
+    @cached_property
+    def sources(self) -> Array:
+        """The stored rows of the kernels, in rising order: (K,)."""
+        return np.sort(np.concatenate([part.kernels.sources for part in self.parts]))
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new rows of features (n, p), and the stored row that each was drawn around. The first m are the m draws."""
@@ -233,18 +220,17 @@ class ClassKernels:
     def condition(self, observation: tuple[Array, Array] | FeatureObservation) -> ClassKernels:
         """The generator given features at positions (r,), whole one-hot blocks at a time, and a region of others."""
         positions, values, region = FeatureObservation(*observation)
-        of_class = np.isin(positions, self._of_class)
-        parts, reasons, log_before = [], [], []
-        for part in self.parts:
-            if not self._has_values(part, positions, values[None])[0]:
-                continue
-            log_before.append(self._log_share_given(part, positions[~of_class], values[~of_class]))
+        is_outside = ~np.isin(positions, self._of_class)
+        at, numbers = self._outside_positions(positions[is_outside]), values[is_outside]
+        met = [part for part in self.parts if self._has_values(part, positions, values[None])[0]]
+        met = [replace(part, log_share=part.log_share + self._log_density_of(part, at, numbers)) for part in met]
+        log_before = [part.log_share for part in met]
+        parts, reasons = list[ClassPart](), list[ValueError]()
+        for part in met:
             try:
-                conditioned_part = self._condition_part(part, positions[~of_class], values[~of_class], region)
+                parts += self._condition_part(part, at, numbers, region)
             except ValueError as error:
                 reasons.append(error)
-                continue
-            parts += [] if conditioned_part is None else [conditioned_part]
         if not parts:
             raise reasons[0] if reasons else ValueError("condition: no class meets it. Condition on less.")
         log_shares = np.array([part.log_share for part in parts])
@@ -255,37 +241,31 @@ class ClassKernels:
         parts = [replace(part, log_share=log_share - total) for part, log_share in kept]
         conditioned = replace(self, parts=tuple(parts), fixed=(positions, np.asarray(values, dtype=np.float64)))
         rare = () if region is None else rarity_notes(math.exp(log_probability))
-        notes = self._notes_on(conditioned, positions[~of_class], values[~of_class])
+        notes = self._notes_on(conditioned, at, numbers)
         return replace(conditioned, notes=(*self.notes, *rare, *notes))
 
-    def _condition_part(
-        self, part: ClassPart, positions: Array, values: Array, region: Region | None
-    ) -> ClassPart | None:
-        """A class given features outside the blocks, and a region; None where it does not meet the region."""
-        log_share, class_region = self._log_share_given(part, positions, values), None
-        at = self._outside_positions(positions)
-        if len(at):
-            values = part.map.at(at).forward(values[None])[0]
+    def _condition_part(self, part: ClassPart, at: Array, values: Array, region: Region | None) -> list[ClassPart]:
+        """A class given features at positions outside the blocks, and a region, unless it does not meet the region."""
+        class_region = None
         if region is not None:
-            met, class_region = self._region_within(part, region)
-            if not met:
-                return None
+            is_met, class_region = self._region_within(part, region)
+            if not is_met:
+                return []
         if not len(at) and class_region is None:
-            return part
-        kernels = part.kernels.condition(FeatureObservation(at, values, class_region))
-        if kernels.restricted is not None:
-            if kernels.restricted.probability == 0:  # it is below the smallest float
-                return None
-            log_share += float(np.log(kernels.restricted.probability))
-        return replace(part, kernels=kernels, log_share=log_share)
-
-    def _log_share_given(self, part: ClassPart, positions: Array, values: Array) -> float:
-        """log of the share of a class times the density of features outside the blocks."""
-        at = self._outside_positions(positions)
-        return part.log_share + (self._log_density_of(part, at, values) if len(at) else 0.0)
+            return [part]
+        coordinates = part.map.at(at).forward(values[None])[0]
+        kernels = part.kernels.condition(FeatureObservation(at, coordinates, class_region))
+        if kernels.restricted is None:
+            return [replace(part, kernels=kernels)]
+        if kernels.restricted.probability == 0:  # it is below the smallest float
+            return []
+        log_probability = float(np.log(kernels.restricted.probability))
+        return [replace(part, kernels=kernels, log_share=part.log_share + log_probability)]
 
     def _log_density_of(self, part: ClassPart, at: Array, values: Array) -> float:
         """log density in a class of values (r,) of features at positions among those outside the blocks."""
+        if not len(at):
+            return 0.0
         feature_map = part.map.at(at)
         rows, y = part.kernels.space.observation(at, feature_map.forward(values[None])[0])
         return float(part.kernels.kernels.log_density_of(rows, y[None])[0] + feature_map.log_slope(values[None])[0])
@@ -313,9 +293,8 @@ class ClassKernels:
         """The share of attempts that become draws; 1 unless a region is conditioned on."""
         return float(np.average([part.kernels.acceptance for part in self.parts], weights=self.shares))
 
-    def _notes_on(self, conditioned: ClassKernels, positions: Array, values: Array) -> Iterator[str]:
-        if len(positions):
-            at = self._outside_positions(positions)
+    def _notes_on(self, conditioned: ClassKernels, at: Array, values: Array) -> Iterator[str]:
+        if len(at):
             labels = {part.label.tobytes() for part in conditioned.parts}
             possible = [part for part in self.parts if part.label.tobytes() in labels]
             likely = max(self._log_density_of(part, at, values) for part in possible)
@@ -323,8 +302,8 @@ class ClassKernels:
             if likely < least - MAX_UNLIKELY:
                 yield "the conditioned values, alone or together, are unlike anything stored: draws extrapolate"
         log_weights = np.concatenate([part.log_share + part.kernels.log_shares for part in conditioned.parts])
-        n_explaining, n_stored = perplexity(log_weights), sum(len(part.kernels.sources) for part in conditioned.parts)
-        if n_explaining < MIN_EXPLAINING and n_stored >= 2 * MIN_EXPLAINING:
+        n_explaining = perplexity(log_weights)
+        if n_explaining < MIN_EXPLAINING and len(conditioned.sources) >= 2 * MIN_EXPLAINING:
             yield few_sources(n_explaining, "row")
 
     def _stored_density(self, part: ClassPart, at: Array) -> Array:
@@ -332,9 +311,8 @@ class ClassKernels:
         rows, mean = part.kernels.space.observation(at, np.zeros(len(at)))
         y = part.kernels.space.stored @ rows.T
         feature_map = part.map.at(at)
-        return np.asarray(
-            part.kernels.kernels.log_density_of(rows, y) + feature_map.log_slope(feature_map.inverse(y - mean))
-        )
+        log_slope = feature_map.log_slope(feature_map.inverse(y - mean))
+        return np.asarray(part.kernels.kernels.log_density_of(rows, y) + log_slope)
 
     def describe(self) -> Description:
         """The classes, the width of the kernels and how it was chosen."""

@@ -133,8 +133,7 @@ their parameters. Little jitter makes copies of rows likely; with much, kernels 
 N_CALIBRATION, N_CALIBRATION_STEPS, MAX_SHARE_ERROR = 4096, 200, 0.002
 """Draws by which the shares of one-hot values are calibrated, the most steps, and the largest error that is allowed."""
 MIN_EXPLAINING, MAX_UNLIKELY = 3, 2.0
-"""A note follows where fewer rows explain a condition, or where it is less likely than all stored rows by so many nats.
-"""
+"""A note follows where fewer rows explain a condition, or it is less likely than all stored rows by so many nats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,25 +147,17 @@ class CovarianceKernels:
     observed: tuple[Array, Array] | None = None  # A (r, d) and y (r,)
 
     @classmethod
-    def fit(
-        cls,
-        memories: ArrayLike | MemoryBank,
-        *,
-        shape: str = "local",
-        width: KernelParams | None = None,
-        chosen: KernelCenters | None = None,
-    ) -> Self:
+    def fit(cls, memories: ArrayLike | MemoryBank, *, width: KernelParams, chosen: KernelCenters | None = None) -> Self:
         """Kernels around memories (K, d), or the active ones of a bank, with its multiplicities as weights.
 
-        shape:  of a width that is chosen here: "local" means and covariances near each memory, or "pooled" ones of all
         chosen: the memories that have kernels; None for all
         """
         bank: MemoryBank = as_bank(memories).active
         rows = to_numpy(bank.patterns).astype(np.float64)
-        width = choose_width(rows, shape=shape) if width is None else width.validate()
         log_r = to_numpy(bank.log_r).astype(np.float64)
         log_weights = log_r - np.logaddexp.reduce(log_r)
-        fitted = Moments(rows, width.neighbors, np.exp(log_weights), memories=chosen).kernels(width)[0]
+        neighbors = width.validate().neighbors
+        fitted = Moments(rows, neighbors, np.exp(log_weights), memories=chosen).kernels(width)[0]
         is_part = len(fitted.means) < len(rows)
         return cls(fitted.means, fitted.roots, fitted.log_weights if is_part else log_weights, width)
 
@@ -179,13 +170,8 @@ class CovarianceKernels:
 
     def log_density_of(self, A: ArrayLike, y: ArrayLike) -> Array:
         """log density of A x at values y; A (r, d), (n, r) -> (n,)."""
-        rows = np.atleast_2d(A)
-        return mixture_log_density(np.atleast_2d(y), self.means @ rows.T, self._roots_of(rows), self.log_weights)
-
-    def _roots_of(self, rows: Array) -> Array:
-        """Roots of the covariances of A x: (K, r, r) or (1, r, r)."""
-        halves = rows @ self.roots
-        return np.linalg.cholesky(halves @ halves.transpose(0, 2, 1))
+        means, covariances = self.moments(np.atleast_2d(A))
+        return mixture_log_density(np.atleast_2d(y), means, np.linalg.cholesky(covariances), self.log_weights)
 
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """n independent draws (n, d), and the memory each was drawn around (n,). The first m of n are the m draws."""
@@ -218,7 +204,8 @@ class CovarianceKernels:
         if self.observed is not None:
             raise ValueError("these kernels are conditioned already: pass all conditions at once.")
         rows, values = equations(A, y)
-        log_weights = self.log_weights + log_kernels(values[None], self.means @ rows.T, self._roots_of(rows))[0]
+        means, covariances = self.moments(rows)
+        log_weights = self.log_weights + log_kernels(values[None], means, np.linalg.cholesky(covariances))[0]
         return replace(self, log_weights=log_weights - np.logaddexp.reduce(log_weights), observed=(rows, values))
 
 
@@ -239,9 +226,8 @@ class CovarianceGenerator:
     @cached_property
     def marginals(self) -> Marginals | None:
         """Distributions by which features are stratified; None where there are none, for few rows, or conditioned."""
-        if self.restricted is not None or self.kernels.observed is not None or not len(self.amounts):
-            return None
-        if len(self.sources) < MIN_ROUND:
+        is_conditioned = self.restricted is not None or self.kernels.observed is not None
+        if is_conditioned or not len(self.amounts) or len(self.sources) < MIN_ROUND:
             return None
         rows, mean = self.space.observation(self.amounts, np.zeros(len(self.amounts)))
         halves = rows @ self.kernels.roots
@@ -265,7 +251,8 @@ class CovarianceGenerator:
                  by `amount` of the way to the next value
         """
         seed = 0
-        variance = None if features.shape[1] <= MAX_FEATURES else 1.0
+        has_few_features = features.shape[1] <= MAX_FEATURES
+        variance = None if has_few_features else 1.0
         space = Coordinates.fit(jitter(features, np.random.default_rng(seed), JITTER), variance=variance, norm="whole")
         used = width or _search(space.rows(jitter(features, np.random.default_rng(seed), JITTER_OF_SEARCH)))
         log_r = np.log(weights)
@@ -273,14 +260,12 @@ class CovarianceGenerator:
         chosen = choose_memories(w, count_memories(len(features), space.d, used.neighbors))
         kernels = CovarianceKernels.fit(MemoryBank(space.stored, log_r), width=used, chosen=chosen)
         space = replace(space, stored=space.stored[chosen.rows], norms=space.norms[chosen.rows])
-        offsets = np.zeros(features.shape[1])
+        offsets, is_amount = np.zeros(features.shape[1]), np.full(features.shape[1], has_few_features)
         z = kernels.sample(N_CALIBRATION, np.random.default_rng(seed))[0]
         for block in one_hot:  # block by block, as features may be far more than the rows that are stored
             counts = np.bincount(np.argmax(features[:, block], axis=1), weights, block.stop - block.start)
             rows, origin = space.observation(np.arange(block.start, block.stop), np.zeros(len(counts)))
             offsets[block] = fit_offsets(z @ rows.T - origin, counts / counts.sum())
-        is_amount = np.full(features.shape[1], features.shape[1] <= MAX_FEATURES)
-        for block in one_hot:
             is_amount[block] = False
         return cls(space, kernels, sources[chosen.rows], offsets, width is None, amounts=np.flatnonzero(is_amount))
 
@@ -322,6 +307,11 @@ class CovarianceGenerator:
         return replace(conditioned, notes=(*self.notes, *self._notes_on(conditioned)))
 
     @property
+    def width(self) -> KernelParams:
+        """The parameters of the kernels."""
+        return self.kernels.width
+
+    @property
     def log_shares(self) -> Array:
         """log of how often each stored row is drawn around: (K,)."""
         return self.kernels.log_weights if self.restricted is None else self.restricted.log_shares
@@ -337,11 +327,9 @@ class CovarianceGenerator:
             likely = self.kernels.log_density_of(rows, values[None])[0]
             if likely < self.kernels.log_density_of(rows, self.space.stored @ rows.T).min() - MAX_UNLIKELY:
                 yield "the conditioned values, alone or together, are unlike anything stored: draws extrapolate"
-        if conditioned.restricted is None:
-            n_explaining = perplexity(conditioned.kernels.log_weights)
-        else:
+        if conditioned.restricted is not None:
             yield from rarity_notes(conditioned.restricted.probability)
-            n_explaining = perplexity(conditioned.restricted.log_shares)
+        n_explaining = perplexity(conditioned.log_shares)
         if n_explaining < MIN_EXPLAINING and len(conditioned.sources) >= 2 * MIN_EXPLAINING:
             yield few_sources(n_explaining, "row")
 
@@ -358,10 +346,11 @@ class CovarianceGenerator:
 
     def describe(self) -> Description:
         """The width of the kernels and how it was chosen."""
-        few, width = len(self.sources) < MIN_ROWS, self.kernels.width
-        rule = f"set for fewer than {MIN_ROWS} rows" if few else "chosen by the likelihood of left-out rows"
-        summary = f"{width} ({rule if self.searched else 'as given'})"
-        return Description("covariance", summary, self.notes, resolved={"width": tuple(width), "classes": "pooled"})
+        rule = "chosen by the likelihood of left-out rows" if self.searched else "as given"
+        if self.searched and len(self.sources) < MIN_ROWS:
+            rule = f"set for fewer than {MIN_ROWS} rows"
+        resolved: dict[str, object] = {"width": tuple(self.width), "classes": "pooled"}
+        return Description("covariance", f"{self.width} ({rule})", self.notes, resolved=resolved)
 
 
 def fit_offsets(features: Array, shares: Array) -> Array:

@@ -42,17 +42,6 @@ bwght had 4 to 15."""
 TableKernels = CovarianceGenerator | ClassKernels
 
 
-def get_width(generator: TableKernels) -> KernelParams:
-    """The parameters of kernels, around all rows or within classes."""
-    return generator.width if isinstance(generator, ClassKernels) else generator.kernels.width
-
-
-def list_sources(generator: TableKernels) -> Array:
-    """The stored rows of the kernels, in rising order."""
-    parts = [part.kernels for part in generator.parts] if isinstance(generator, ClassKernels) else [generator]
-    return np.sort(np.concatenate([part.sources for part in parts]))
-
-
 def choose_noise(
     codec: TableCodec, features: Array, best_fit: TableKernels, fit: Callable[[KernelParams], TableKernels]
 ) -> TableKernels:
@@ -65,7 +54,7 @@ def choose_noise(
 
     features: (K, p) of the rows that have kernels
     """
-    width, K = get_width(best_fit), len(features)
+    width, K = best_fit.width, len(features)
     n_tried = min(N_TRIED, max(MAX_TRIED_NUMBERS // features.shape[1], MIN_TRIED))
     real = nearest_distances(features, chosen=spaced_indices(K, n_tried))
     tried = list_widths(width, K)
@@ -127,7 +116,7 @@ def fit_covariance(codec: TableCodec, weights: Array, options: CovarianceOptions
     kept = np.flatnonzero(weights > 0)
     with Progress(N_EXPECTED_FITS, "fitting") as progress:  # one for all searches, so that the time left counts down
         kernels = _fit(codec, kept, weights, options, progress)
-    m = len(list_sources(kernels))
+    m = len(kernels.sources)
     return replace(kernels, notes=(*kernels.notes, MEMORIES_NOTE.format(m, len(kept)))) if m < len(kept) else kernels
 
 
@@ -139,35 +128,30 @@ def _fit(
     one_hot = tuple(block for column, block in columns if isinstance(column.transform, Levels))
     stated_width = None if options.width is None else KernelParams(*options.width)
 
-    def around_all(width: KernelParams | None) -> TableKernels:
-        kernels = CovarianceGenerator.fit(features, weights[kept], kept, one_hot, codec.jitter, width)
+    def fit(classes: ClassRows | None, width: KernelParams | None) -> TableKernels:
+        kernels: TableKernels
+        if classes is None:
+            kernels = CovarianceGenerator.fit(features, weights[kept], kept, one_hot, codec.jitter, width)
+        else:
+            kernels = fit_classes(classes, width)
         progress.update(progress.done + 1)
         return kernels
-
-    def within(classes: ClassRows, width: KernelParams | None) -> TableKernels:
-        kernels = fit_classes(classes, width)
-        progress.update(progress.done + 1)
-        return kernels
-
-    def with_noise(best_fit: TableKernels, fit: Callable[[KernelParams], TableKernels]) -> TableKernels:
-        rows = np.searchsorted(kept, list_sources(best_fit))
-        return choose_noise(codec, features[rows], best_fit, fit)
 
     choices, notes = _list_choices(codec, kept, features, weights[kept], options)
     progress.total = 1 + len(choices) + N_EXPECTED_FITS
     try:
         if choices and stated_width is not None:
-            return within(choices[0], stated_width)
-        pooled = around_all(stated_width)
+            return fit(choices[0], stated_width)
+        pooled = fit(None, stated_width)
         if stated_width is not None or len(kept) < MIN_ROWS:
             return replace(pooled, notes=notes)
         classes = next(iter(choices), None)
         if options.classes == AUTO:
-            classes = _choose_classes(choices, get_width(pooled), progress)
+            classes = _choose_classes(choices, pooled.width, progress)
         progress.update(1 + len(choices))
-        if classes is None:
-            return replace(with_noise(pooled, around_all), notes=notes)
-        return with_noise(within(classes, None), partial(within, classes))
+        best_fit = pooled if classes is None else fit(classes, None)
+        rows = np.searchsorted(kept, best_fit.sources)
+        return replace(choose_noise(codec, features[rows], best_fit, partial(fit, classes)), notes=notes)
     except ValueError as error:
         raise InputError(f"the rows with positive weight: {error}") from None
 
@@ -201,16 +185,16 @@ def _list_choices(
         names = [name.strip() for name in options.classes.split(CLASSES_JOINED.strip())]
     positions = [_class_position(codec, name) for name in dict.fromkeys(names)]
     varying = [at for at in positions if at is not None]
-    rows = ClassRows.of(codec, kept, features, weights, *varying) if varying else None
-    if rows is None or len(rows.labels) < 2:
-        why = "has" if len(positions) == 1 else "have"
-        return [], (CLASSES_NOTE.format(options.classes, f"{why} one value among the rows with positive weight"),)
-    if rows.inside.all():
-        return [], (CLASSES_NOTE.format(options.classes, "no other column varies within them"),)
-    if len(kept) < MIN_ROWS and options.width is None:
+    choices = [ClassRows.of(codec, kept, features, weights, *varying)] if varying else []
+    if not choices or len(choices[0].labels) < 2:
+        why = f"{'has' if len(positions) == 1 else 'have'} one value among the rows with positive weight"
+    elif choices[0].inside.all():
+        why = "no other column varies within them"
+    elif len(kept) < MIN_ROWS and options.width is None:
         why = f"needs {MIN_ROWS} rows with positive weight, and there are {len(kept)}"
-        return [], (CLASSES_NOTE.format(options.classes, why),)
-    return [rows], ()
+    else:
+        return choices, ()
+    return [], (CLASSES_NOTE.format(options.classes, why),)
 
 
 def _class_position(codec: TableCodec, name: str) -> int | None:

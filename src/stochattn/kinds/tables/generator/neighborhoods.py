@@ -172,12 +172,7 @@ class Moments:
     """
 
     def __init__(
-        self,
-        rows: Array,
-        neighbors: int,
-        w: Array,
-        classes: Array | None = None,
-        memories: KernelCenters | None = None,
+        self, rows: Array, neighbors: int, w: Array, classes: Array | None = None, memories: KernelCenters | None = None
     ) -> None:
         K, d = rows.shape
         which = np.zeros(K, dtype=np.intp) if classes is None else classes
@@ -285,16 +280,12 @@ class Folds:
         if neighbors not in self._moments:
             if len(self._moments) > 1:  # a search needs two numbers of neighbors at a time, and covariances are large
                 self._moments.pop(next(iter(self._moments)))
-            self._moments[neighbors] = [
-                Moments(
-                    self.rows[s],
-                    neighbors,
-                    np.full(len(s), 1 / len(s)),
-                    None if self.classes is None else self.classes[s],
-                )
-                for s in self.stored
-            ]
+            self._moments[neighbors] = [self._fit_moments(stored, neighbors) for stored in self.stored]
         return self._moments[neighbors]
+
+    def _fit_moments(self, stored: Array, neighbors: int) -> Moments:
+        classes = None if self.classes is None else self.classes[stored]
+        return Moments(self.rows[stored], neighbors, np.full(len(stored), 1 / len(stored)), classes)
 
     def likelihood(self, width: KernelParams) -> float:
         """The log likelihood of held-out rows given their classes, summed over the folds."""
@@ -368,6 +359,19 @@ def choose_width(memories: ArrayLike, *, shape: str = "local") -> KernelParams:
             best = likelihood.choose([best, ascend(start, possible, likelihood)])
     if not math.isfinite(likelihood(best)):
         raise ValueError("memories are too much alike: no width has a finite likelihood. Drop duplicates.")
+    return best
+
+
+def choose_class_width(rows: Array, classes: Array) -> KernelParams:
+    """The parameters that are best by the likelihood of held-out rows (K, d) given their classes (K,)."""
+    largest = int(np.bincount(classes).max()) * (FOLDS - 1) // FOLDS
+    with Progress(N_EXPECTED_STEPS, "choosing a width") as progress:
+        likelihood = Likelihoods(Shared(Folds(rows, classes)), progress)
+        best = ascend(KernelParams(0.7, 0.5, 0), (0,), likelihood)
+        possible = tuple(m for m in NEIGHBORS if m < largest)
+        if possible:
+            start = KernelParams(0.7, 0.5, min(12, possible[-1]))
+            best = likelihood.choose([best, ascend(start, possible, likelihood)])
     return best
 
 

@@ -10,19 +10,15 @@ import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...._backend.arrays import Array
-from ..columns.cells import Cells
+from ..columns.cells import CellArray, Cells
 from ..columns.columns import Column
 from ..columns.dates import PER_SECOND
 from ..columns.scales import Distinct, Ranks, decimals_of, limits_of
-from .relations import ColumnOrder, Relation, Table, from_amounts, read_amounts
-
-if TYPE_CHECKING:
-    from .relations import CellArray
+from .relations import ColumnOrder, Relation, Table, from_amounts, read_amounts, sort_by_sources
 
 MAX_SPREAD = 0.25
 """A column is coded by a difference whose middle 80 % span at most this share of the middle 80 % of the column."""
@@ -66,12 +62,10 @@ class Difference:
 
     def cells(self, columns: Mapping[str, Column], base: CellArray, scores: Array) -> CellArray:
         """Cells (n,) from the cells (n,) of the base and the scores (n,) of the distances from these."""
-        column, ranks = columns[self.name], columns[self.name].transform
+        column, ranks = columns[self.name], columns[self.name].ranks
         distances = self.sign * self.unit * self.ranks.inverse(scores)
         numbers = from_amounts(column, read_amounts(columns[self.base], Cells(self.base, base)) + distances)
-        if isinstance(ranks, Ranks):
-            numbers = np.clip(np.round(numbers, ranks.decimals or 0), ranks.low, ranks.high)
-        return column.array_of(numbers)
+        return column.array_of(np.clip(np.round(numbers, ranks.decimals or 0), ranks.low, ranks.high))
 
 
 def differences_of(names: Pair, columns: Mapping[str, Column], table: Table) -> Array:
@@ -89,19 +83,15 @@ def choose_differences(
     missing only where the column is.
     """
     best: dict[str, tuple[float, Difference]] = {}
-    for relation in relations:
-        if not isinstance(relation, ColumnOrder) or not _is_exact(columns, relation.names):
+    for high, low in _list_orders(relations):
+        if (table[low].missing & ~table[high].missing).any():
             continue
-        if (table[relation.low].missing & ~table[relation.high].missing).any():
-            continue
-        difference = _difference(relation.high, relation.low, columns, table)
-        if difference is None:
-            continue
-        differences = differences_of(difference.names, columns, table)
-        spread = _middle_range(differences) / _middle_range(read_amounts(columns[relation.high], table[relation.high]))
-        if spread <= MAX_SPREAD and (relation.high not in best or spread < best[relation.high][0]):
-            best[relation.high] = spread, difference
-    return _bases_first([difference for _, difference in best.values()])
+        if (difference := _fit_difference(high, low, columns, table)) is not None:
+            distances = differences_of((high, low), columns, table)
+            spread = _middle_range(distances) / _middle_range(read_amounts(columns[high], table[high]))
+            if spread <= MAX_SPREAD and (high not in best or spread < best[high][0]):
+                best[high] = spread, difference
+    return _sort([difference for _, difference in best.values()])
 
 
 def restore_differences(
@@ -111,10 +101,19 @@ def restore_differences(
 
     Pairs that are in no order now, or whose numbers have no fixed decimals in these rows, are left out.
     """
-    orders = {(relation.high, relation.low) for relation in relations if isinstance(relation, ColumnOrder)}
-    usable = [pair for pair in pairs if pair in orders and _is_exact(columns, pair)]
-    candidates = (_difference(name, base, columns, table) for name, base in usable)
-    return _bases_first([difference for difference in candidates if difference is not None])
+    orders = _list_orders(relations)
+    candidates = [_fit_difference(*pair, columns, table) for pair in pairs if pair in orders]
+    return _sort([difference for difference in candidates if difference is not None])
+
+
+def _list_orders(relations: Sequence[Relation]) -> list[Pair]:
+    """The larger and the smaller column of each order."""
+    return [(relation.high, relation.low) for relation in relations if isinstance(relation, ColumnOrder)]
+
+
+def _sort(differences: Sequence[Difference]) -> tuple[Difference, ...]:
+    """The differences, each after that of its base; without differences in a cycle."""
+    return tuple(sort_by_sources(differences, lambda difference: (difference.name, difference.base)))
 
 
 def list_pairs(differences: Sequence[Difference]) -> tuple[Pair, ...]:
@@ -148,17 +147,15 @@ def orient(differences: Sequence[Difference], conditioned: AbstractSet[str]) -> 
     return tuple(oriented)
 
 
-def _difference(name: str, base: str, columns: Mapping[str, Column], table: Table) -> Difference | None:
-    """The difference of two ordered columns, the larger one first; None where it does not vary."""
+def _fit_difference(name: str, base: str, columns: Mapping[str, Column], table: Table) -> Difference | None:
+    """The difference of two ordered columns, the larger one first; None where it is not exact, or does not vary."""
     pair = columns[name], columns[base]
-    date_scales, scales = [column.date_scale for column in pair], [column.transform for column in pair]
-    steps = [scale.step / PER_SECOND[scale.unit] for scale in date_scales if scale is not None]
-    if steps:  # the shorter step, as each column must be recovered from the other one
-        unit = min(steps)
-        decimals = min(TIME_DECIMALS, math.floor(math.log10(unit / MIN_STEP)))
-    else:
-        unit = 1.0
-        decimals = max(scale.decimals or 0 for scale in scales if isinstance(scale, Ranks))
+    steps = [scale.step / PER_SECOND[scale.unit] for column in pair if (scale := column.date_scale) is not None]
+    unit = min(steps, default=1.0)  # the shorter step, as each column must be recovered from the other one
+    fixed = [column.ranks.decimals for column in pair if column.ranks.decimals is not None]
+    if len(fixed) < 2 or unit < MIN_STEP:  # a number plus a difference is not rounded to the other number
+        return None
+    decimals = min(TIME_DECIMALS, math.floor(math.log10(unit / MIN_STEP))) if steps else max(fixed)
     numbers = np.round(differences_of((name, base), columns, table) / unit, decimals)
     distinct = Distinct.of(numbers[~np.isnan(numbers)])
     if len(distinct.values) < 2:
@@ -169,31 +166,7 @@ def _difference(name: str, base: str, columns: Mapping[str, Column], table: Tabl
     return Difference(name, base, 1, unit, decimals, ranks, can_swap)
 
 
-def _is_exact(columns: Mapping[str, Column], names: Sequence[str]) -> bool:
-    """Whether a number of one column plus a difference is rounded exactly to the number of the other column."""
-    for name in names:
-        column = columns[name]
-        if not isinstance(column.transform, Ranks) or column.transform.decimals is None:
-            return False
-        if column.date_scale is not None and column.date_scale.step / PER_SECOND[column.date_scale.unit] < MIN_STEP:
-            return False
-    return True
-
-
 def _middle_range(numbers: Array) -> float:
     """The range of the middle 80 % of numbers (n,) without NaN, above zero."""
     low, high = np.quantile(numbers[~np.isnan(numbers)], MIDDLE)
     return max(float(high - low), np.finfo(np.float64).tiny)
-
-
-def _bases_first(differences: Sequence[Difference]) -> tuple[Difference, ...]:
-    """The differences, each after that of its base; without differences in a cycle."""
-    left, ordered = list(differences), list[Difference]()
-    while left:
-        waiting = {difference.name for difference in left}
-        ready = [difference for difference in left if difference.base not in waiting]
-        if not ready:
-            break
-        ordered += ready
-        left = [difference for difference in left if difference.base in waiting]
-    return tuple(ordered)

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import combinations, permutations
-from typing import NamedTuple
 
 import numpy as np
 
 from ...._backend.arrays import Array
 from ...._backend.checks import suggest_names
+from ... import lazy_pandas as pd
 from ...options import InputError, listed
-from ..columns.cells import Cells
 from ..columns.columns import Column, Levels
 from ..columns.scales import Ranks
 from ..description import ColumnType
@@ -38,12 +37,11 @@ from .relations import (
     largest_error,
     read_amounts,
     require_met,
-    sort_formulas,
+    sort_by_sources,
 )
 
 MIN_ROWS, MIN_DISTINCT = 20, 5
-"""Least rows without missing cells in which a relation holds, and least distinct values of a column in a sum or order.
-"""
+"""Least rows without missing cells in which a relation holds, and distinct values of a column in a sum or order."""
 MAX_LOG_CHANCE = math.log(1e-3)
 """Largest log probability that independent columns would meet a relation, over all pairs together."""
 MAX_LOG_CHANCE_OF_ORDER = math.log(0.01)
@@ -66,19 +64,15 @@ MAX_UNEXPLAINED, MAX_ROUGHNESS, MAX_DIGITS = 1e-3, 0.02, 11
 digits of factors."""
 N_PAIRS = 3 * (MAX_DIGITS - 1) * MAX_DIGITS
 """Pairs of a factor and a shift that are tried for one operation on the same columns."""
+TINY = np.finfo(np.float64).tiny
 MAX_COLUMNS = 60
 """The most columns of amounts, and of categories, that are searched; with more, none is."""
 
 
-class Discovery(NamedTuple):
-    """Relations that all stored rows meet: `certain` ones, which new rows must meet, and those that may be chance."""
-
-    certain: tuple[Relation, ...]
-    candidates: tuple[Relation, ...]
-
-
-def discover_relations(columns: Sequence[Column], table: Table, label: str | None) -> Discovery:
-    """Relations that all stored rows meet, and that independent columns would hardly meet by chance."""
+def discover_relations(
+    columns: Sequence[Column], table: Table, label: str | None
+) -> tuple[tuple[Relation, ...], tuple[Relation, ...]]:
+    """Relations that all stored rows meet and independent columns would hardly meet, and those that may be chance."""
     functions = _find_functions([c for c in columns if c.width], table, label)
     taken = {function.target for function in functions}
     scales = {c.name: c.transform for c in columns if isinstance(c.transform, Ranks) and c.name not in taken}
@@ -98,7 +92,7 @@ def discover_relations(columns: Sequence[Column], table: Table, label: str | Non
     formulas += _find_binary_formulas(left, numbers, taken)
     computed = {column_sum.total for column_sum in sums} | {formula.target for formula in formulas}
     orders, candidates = _find_orders(left, {c.name: numbers[c.name] for c in left}, computed)
-    return Discovery((*sums, *formulas, *orders, *functions), tuple(candidates))
+    return (*sums, *formulas, *orders, *functions), tuple(candidates)
 
 
 def _drop_linked(sums: Sequence[ColumnSum], formulas: Sequence[ColumnFormula]) -> list[ColumnSum]:
@@ -107,9 +101,8 @@ def _drop_linked(sums: Sequence[ColumnSum], formulas: Sequence[ColumnFormula]) -
     columns, kept = dict[str, str](), list[ColumnSum]()  # the column of each root that is in a sum
     for column_sum in sums:
         of_root = {roots.get(name, name): name for name in column_sum.names}
-        if len(of_root) == len(column_sum.names) and all(
-            columns.get(root, name) == name for root, name in of_root.items()
-        ):
+        is_free = all(columns.get(root, name) == name for root, name in of_root.items())
+        if is_free and len(of_root) == len(column_sum.names):
             columns |= of_root
             kept.append(column_sum)
     return kept
@@ -129,9 +122,8 @@ def _find_unary_formulas(
     for fine, coarse in combinations(finest, 2):
         if fine.unit != coarse.unit or {fine.name, coarse.name} & {f.target for f in formulas}:
             continue
-        sample = _sample(numbers, (fine.name, coarse.name))
-        for formula in _proposals(fine, coarse, by_name, sample, numbers) if sample else ():
-            used = {name for earlier in formulas for name in earlier.sources} | taken
+        used = {name for earlier in formulas for name in earlier.sources} | taken
+        for formula in _propose(fine, coarse, by_name, numbers):
             if formula.target not in used and _is_certain(formula, by_name, numbers, log_hypotheses):
                 formulas.append(formula)
                 break
@@ -147,14 +139,12 @@ def _sample(numbers: Mapping[str, Array], names: Sequence[str]) -> dict[str, Arr
     return {name: numbers[name][rows] for name in names}
 
 
-def _proposals(
-    fine: Column,
-    coarse: Column,
-    columns: Mapping[str, Column],
-    sample: Mapping[str, Array],
-    numbers: Mapping[str, Array],
+def _propose(
+    fine: Column, coarse: Column, columns: Mapping[str, Column], numbers: Mapping[str, Array]
 ) -> Iterator[ColumnFormula]:
     """Formulas with one source that fit a sample of rows."""
+    if not (sample := _sample(numbers, (fine.name, coarse.name))):
+        return
     for source, target in ((coarse.name, fine.name), (fine.name, coarse.name)) if not fine.unit else ():
         for operation in UNARY if sample[source].min() >= 0 else ():
             formula = ColumnFormula(target, (source,), operation)
@@ -165,23 +155,21 @@ def _proposals(
         if half_step(fine) < half_step(coarse):  # a multiple of a number that was rounded before
             form = ColumnFormula(fine.name, (coarse.name,), "", is_dated=fine.date_scale is not None)
             exact = half_step(fine) * (1 + 1e-6)
-            formulas = _simplest(form, columns, sample, numbers)
+            formulas = _list_simplest(form, columns, numbers)
             yield from (f for f in formulas if (np.abs(f.values([y]) - x) <= exact + TOLERANCE * np.abs(x)).all())
         form = ColumnFormula(coarse.name, (fine.name,), "", is_dated=coarse.date_scale is not None)
-        yield from _simplest(form, columns, sample, numbers)
+        yield from _list_simplest(form, columns, numbers)
 
 
-def _simplest(
-    form: ColumnFormula,
-    columns: Mapping[str, Column],
-    sample: Mapping[str, Array],
-    numbers: Mapping[str, Array],
-    has_shift: bool = True,
+def _list_simplest(
+    form: ColumnFormula, columns: Mapping[str, Column], numbers: Mapping[str, Array], has_shift: bool = True
 ) -> Iterator[ColumnFormula]:
     """The formulas of a form that all rows of a sample meet, sorted by the digits of factor and shift.
 
     Formulas that hold without rounding of the sources come first, as rounding may hide a coarse factor.
     """
+    if not (sample := _sample(numbers, form.names)):
+        return
     x, y = form.values([sample[name] for name in form.sources]), sample[form.target]
     if has_shift and (np.isfinite(x).all() and np.ptp(x) > 0):
         slope = float(np.cov(x, y)[0, 1] / x.var(ddof=1))
@@ -222,7 +210,6 @@ def _middle_factor(form: ColumnFormula, numbers: Mapping[str, Array], half: floa
 
 
 def _round_digits(number: float, digits: int) -> float:
-    """A number rounded to so many significant digits."""
     return float(f"{number:.{digits - 1}e}")
 
 
@@ -232,21 +219,19 @@ def _find_binary_formulas(
     """Ratios and products of two columns, and times between two dates. Columns that are `taken` are not targets."""
     by_name, proposals = {c.name: c for c in columns}, list[ColumnFormula]()
     amounts_only = [c for c in columns if not c.unit]
-    targets = [c for c in amounts_only if c.name not in taken]
-    for target in targets:
-        proposals += [
-            ColumnFormula(target.name, pair, operation) for operation, pair in _products(target, amounts_only, numbers)
-        ]
-        proposals += [ColumnFormula(target.name, (end.name, start.name), "-")
-                      for start, end in permutations([c for c in columns if c.date_scale is not None], 2)]  # fmt: skip
+    dates = [c.name for c in columns if c.date_scale is not None]
+    for target in (c for c in amounts_only if c.name not in taken):
+        pairs = [("-", (end, start)) for start, end in permutations(dates, 2)]
+        pairs += _products(target, amounts_only, numbers)
+        proposals += [ColumnFormula(target.name, pair, operation) for operation, pair in pairs]
     # A computed column usually has the most decimals, and products are more frequent than ratios.
     proposals.sort(key=lambda form: (half_step(by_name[form.target]), BINARY.index(form.operation)))
     log_hypotheses = math.log(max(1, len(columns) ** 3 * len(BINARY) * N_PAIRS))
     formulas = list[ColumnFormula]()
     for form in proposals:
-        names = {name for formula in formulas for name in formula.names}
-        sample = _sample(numbers, form.names) if form.target not in names else {}
-        for formula in _simplest(form, by_name, sample, numbers, has_shift=form.operation == "-") if sample else ():
+        if form.target in {name for formula in formulas for name in formula.names}:
+            continue
+        for formula in _list_simplest(form, by_name, numbers, has_shift=form.operation == "-"):
             if _is_certain(formula, by_name, numbers, log_hypotheses):
                 formulas.append(formula)
                 break
@@ -284,7 +269,7 @@ def _is_certain(
     error, allowed = formula.errors(columns, amounts_of)
     if not (error <= allowed).all():
         return False
-    shares = np.clip(2 * allowed / np.ptp(amounts_of[formula.target]), np.finfo(np.float64).tiny, 1.0)
+    shares = np.clip(2 * allowed / np.ptp(amounts_of[formula.target]), TINY, 1.0)
     return float(np.log(shares).sum()) + log_hypotheses < MAX_LOG_CHANCE
 
 
@@ -339,7 +324,9 @@ def _find_orders(
         if (units[low] or _names_are_opposite(low, high)) and chance < MAX_LOG_CHANCE_OF_ORDER:
             certain.add((low, high))
         elif chance + log_pairs < MAX_LOG_CHANCE_OF_ORDER:
-            scales = [b - a] if units[low] or min(a.min(), b.min()) < 0 else [b - a, _log_ratio(a, b)]
+            scales = [b - a]
+            if not units[low] and min(a.min(), b.min()) >= 0:
+                scales.append(np.log(np.maximum(b, TINY)) - np.log(np.maximum(a, TINY)))
             at_risk = (a > b.min()) & (b < a.max())
             chances = [log_chance_of_no_negative(differences[at_risk]) for differences in scales]
             if max(chances) + log_pairs < MAX_LOG_CHANCE_OF_ORDER:
@@ -382,11 +369,6 @@ def log_chance_of_no_negative(differences: Array) -> float:
     return 0.0 if width == 0 else len(differences) * math.log1p(-float(ndtr(-differences / width).mean()))
 
 
-def _log_ratio(low: Array, high: Array) -> Array:
-    tiny = np.finfo(np.float64).tiny
-    return np.log(np.maximum(high, tiny)) - np.log(np.maximum(low, tiny))
-
-
 def _names_are_opposite(low: str, high: str) -> bool:
     """Whether names tell that one column is at most the other, such as MinPrice and MaxPrice, or MinPrice and Price."""
     low, high = (re.sub(r"[\W_]", "", name).lower() for name in (low, high))
@@ -404,7 +386,7 @@ def _find_functions(columns: Sequence[Column], table: Table, label: str | None) 
     if not 0 < len(sources) <= MAX_COLUMNS or len(targets) > 2 * MAX_COLUMNS:
         return []
     n_pairs = len(sources) * len(targets)
-    codes = {c.name: _codes(table[c.name]) for c in {c.name: c for c in (*sources, *targets)}.values()}
+    codes = {name: pd.factorize(table[name].array)[0] for name in {c.name for c in (*sources, *targets)}}
     for source in sources:
         for target in targets:
             determined = {function.target for function in functions}
@@ -415,13 +397,6 @@ def _find_functions(columns: Sequence[Column], table: Table, label: str | None) 
             if _determines(*pair) and _is_significant(*pair, n_pairs):
                 functions.append(ColumnFunction(source.name, target.name, both_ways=_determines(*reversed(pair))))
     return functions
-
-
-def _codes(cells: Cells) -> Array:
-    """A number from 0 for each cell (n,), the same for equal cells; −1 for missing cells."""
-    numbers = dict[object, int]()
-    codes = np.array([numbers.setdefault(cell, len(numbers)) for cell in cells.objects])
-    return np.where(cells.missing, -1, codes)
 
 
 def _determines(source: Array, target: Array) -> bool:
@@ -452,18 +427,18 @@ SIGNS = re.compile(r"\s*(<->|->|<=|>=|<|>|=)\s*")
 
 
 def parse_relations(
-    texts: Sequence[str], columns: Sequence[Column], table: Table, must_hold: bool = True
+    rules: Sequence[str], columns: Sequence[Column], table: Table, must_hold: bool = True
 ) -> tuple[Relation, ...]:
     """The relations that strings state; InputError where one has another form, an unknown column or does not hold.
 
     must_hold: whether to check all rows, which is not needed for a part of rows that were checked
     """
-    if list(texts) == [NONE]:
+    if list(rules) == [NONE]:
         return ()
     by_name = {column.name: column for column in columns if column.width}
-    relations = tuple(_parse(str(text), by_name) for text in texts)
+    relations = tuple(_parse(str(rule), by_name) for rule in rules)
     formulas = [relation for relation in relations if isinstance(relation, ColumnFormula)]
-    computed = sort_formulas(formulas)
+    computed = sort_by_sources(formulas, lambda formula: formula.names)
     for relation in relations:
         _require_types(relation, by_name)
         for second in relations:
@@ -512,7 +487,7 @@ def _parse_operation(text: str, columns: Mapping[str, Column]) -> tuple[str, tup
     """The operation that a text states and its one or two columns, or None."""
     if text in columns:
         return "", (text,)
-    call = re.fullmatch(r"(log|log10|log2|log1p|sqrt|exp)\((.+)\)", text)
+    call = re.fullmatch(rf"({'|'.join(UNARY)})\((.+)\)", text)
     if call and call[2] in columns:
         return call[1], (call[2],)
     inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
@@ -531,10 +506,7 @@ def _split_terms(text: str, columns: Mapping[str, Column]) -> list[str]:
     """The names between plus signs; a name may contain such a sign itself."""
     if text in columns:
         return [text]
-    for sign in (" + ", "+"):
-        if sign in text:
-            return [part.strip() for part in text.split(sign)]
-    return [text]
+    return [part.strip() for part in text.split(" + " if " + " in text else "+")]
 
 
 def _require_column(name: str, columns: Mapping[str, Column], text: str) -> str:
@@ -552,12 +524,9 @@ def _require_types(relation: Relation, columns: Mapping[str, Column]) -> None:
             problem = f"{relation.source!r} must hold categories, and is {columns[relation.source].type}"
             raise InputError(f"constraints: {str(relation)!r}: {problem}. Set its type with columns.")
         return
-    only_numbers = isinstance(relation, ColumnSum) or (
-        isinstance(relation, ColumnFormula) and relation.operation != "-"
-    )
-    only_numbers = only_numbers and not (
-        isinstance(relation, ColumnFormula) and relation.is_dated and relation.factor == 1
-    )
+    is_shift = isinstance(relation, ColumnFormula) and relation.is_dated and relation.factor == 1
+    is_difference = isinstance(relation, ColumnFormula) and relation.operation == "-"
+    only_numbers = not (isinstance(relation, ColumnOrder) or is_shift or is_difference)
     for name in relation.names:
         column = columns[name]
         if not isinstance(column.transform, Ranks) or (only_numbers and column.date_scale is not None):

@@ -12,26 +12,24 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from ...._backend.arrays import Array
 from ... import lazy_pandas as pd
 from ...options import InputError
-from ..columns.cells import Cells
+from ..columns.cells import CellArray, Cells
 from ..columns.columns import Column
-from ..columns.scales import Ranks
 
 TOLERANCE = 1e-9
 """Relative error of a sum by rounding, in units of its largest number."""
 MAX_PASSES = 100
 """The most rounds in which orders are restored: each order may move a column of another order."""
 
-if TYPE_CHECKING:
-    CellArray: TypeAlias = Array | pd.api.extensions.ExtensionArray
 Table = Mapping[str, Cells]
 Number = TypeVar("Number", float, Array)
+Step = TypeVar("Step")
 
 
 def read_amounts(column: Column, cells: Cells) -> Array:
@@ -63,11 +61,9 @@ class ColumnSum:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns of the relation."""
         return (self.total, *self.terms)
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
-        """Which rows (n,) do not meet the relation; rows with missing cells do."""
         numbers = np.stack([read_amounts(columns[name], table[name]) for name in self.names])
         error = np.abs(numbers[0] - numbers[1:].sum(0))
         return np.asarray(error > np.minimum(TOLERANCE * np.abs(numbers).max(0), largest_error(columns[self.total])))
@@ -140,7 +136,6 @@ class ColumnFormula:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns of the relation."""
         return (self.target, *self.sources)
 
     @property
@@ -166,8 +161,10 @@ class ColumnFormula:
         """
         sources = [amounts_of[name] for name in self.sources]
         expected, numbers = self.values(sources), amounts_of[self.target]
-        rounding = half_step(columns[self.target]) * (1 + 1e-6) + 1e-12 * np.abs(numbers)
-        middle = _middle_half(columns[self.target])
+        target = columns[self.target]
+        rounding = half_step(target) * (1 + 1e-6) + 1e-12 * np.abs(numbers)
+        low, high = to_amounts(target, np.quantile(target.ranks.values, [0.25, 0.75]))
+        middle = float(high - low)
         hidden = np.zeros(len(numbers))
         steps = [half_step(columns[name]) for name in self.names]
         # In a copy, or nearly a copy with the same decimals, the rounding of the source explains no error.
@@ -185,7 +182,6 @@ class ColumnFormula:
             return np.abs(numbers - expected), allowed
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
-        """Which rows (n,) do not meet the relation; rows with missing cells do."""
         numbers = {name: read_amounts(columns[name], table[name]) for name in self.names}
         error, allowed = self.errors(columns, numbers)
         missing = np.isnan(list(numbers.values())).any(0)
@@ -194,18 +190,10 @@ class ColumnFormula:
 
 def half_step(column: Column) -> float:
     """The largest rounding error of the amounts of a column; 0 where they have no fixed decimals."""
-    decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
     if column.date_scale is not None:
         return 0.5 * _step(column)
-    return 0.0 if decimals is None else 0.5 * 10.0**-decimals  # times in texts are exact, whatever their step
-
-
-def _middle_half(column: Column) -> float:
-    """The range of the middle half of the distinct stored amounts of a column."""
-    if not isinstance(column.transform, Ranks):
-        return 0.0
-    low, high = np.quantile(column.transform.values, [0.25, 0.75])
-    return float(to_amounts(column, high) - to_amounts(column, low))
+    decimals = column.ranks.decimals
+    return 0.0 if decimals is None else 0.5 * 10.0**-decimals  # times in strings are exact, whatever their step
 
 
 @dataclass(frozen=True)
@@ -221,12 +209,13 @@ class ColumnOrder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns of the relation."""
         return (self.low, self.high)
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
-        """Which rows (n,) do not meet the relation; rows with missing cells do."""
-        low, high = (read_amounts(columns[name], table[name]) for name in self.names)
+        return self.compare(*(read_amounts(columns[name], table[name]) for name in self.names))
+
+    def compare(self, low: Array, high: Array) -> Array:
+        """Which amounts (n,) of the two columns do not meet the relation; NaN does."""
         return np.asarray(low >= high if self.strict else low > high)
 
 
@@ -243,7 +232,6 @@ class ColumnFunction:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns of the relation."""
         return (self.source, self.target)
 
     def broken(self, columns: Mapping[str, Column], table: Table) -> Array:
@@ -259,6 +247,7 @@ def _find_conflicts(source: Cells, target: Cells) -> Array:
 
 
 Relation = ColumnSum | ColumnFormula | ColumnOrder | ColumnFunction
+"""A relation between columns `names`. `broken` tells which rows (n,) do not meet it; rows with missing cells do."""
 
 
 def index_by_target(relations: Sequence[Relation]) -> dict[str, ColumnSum | ColumnFormula | ColumnFunction]:
@@ -267,16 +256,19 @@ def index_by_target(relations: Sequence[Relation]) -> dict[str, ColumnSum | Colu
     return {relation.total if isinstance(relation, ColumnSum) else relation.target: relation for relation in computed}
 
 
-def sort_formulas(formulas: Sequence[ColumnFormula]) -> list[ColumnFormula]:
-    """Formulas, each after those that compute its sources; without formulas in a cycle."""
-    waiting, ordered = list(formulas), list[ColumnFormula]()
+def sort_by_sources(steps: Sequence[Step], names: Callable[[Step], Sequence[str]]) -> list[Step]:
+    """Steps, each after those that compute its sources; without steps in a cycle.
+
+    names: the column that a step computes, followed by its sources
+    """
+    waiting, ordered = list(steps), list[Step]()
     while waiting:
-        targets = {formula.target for formula in waiting}
-        ready = [formula for formula in waiting if not targets & set(formula.sources)]
+        targets = {names(step)[0] for step in waiting}
+        ready = [step for step in waiting if not targets.intersection(names(step)[1:])]
         if not ready:
             break
         ordered += ready
-        waiting = [formula for formula in waiting if formula not in ready]
+        waiting = [step for step in waiting if step not in ready]
     return ordered
 
 
@@ -323,7 +315,8 @@ def _restore_all(
             _restore_sum(relation, columns, cells, conditioned)
         elif isinstance(relation, ColumnFunction):
             _look_up(relation, stored, cells)
-    formulas = sort_formulas([relation for relation in relations if isinstance(relation, ColumnFormula)])
+    formulas = [relation for relation in relations if isinstance(relation, ColumnFormula)]
+    formulas = sort_by_sources(formulas, lambda formula: formula.names)
     beyond = [(formula, _compute(formula, columns, cells)) for formula in formulas]
     return [(formula, rows) for formula, rows in beyond if len(rows)]
 
@@ -342,61 +335,40 @@ def _compute(formula: ColumnFormula, columns: Mapping[str, Column], cells: dict[
     """Write the results of a formula. The rows (m,) in which the result is beyond a limit of its column."""
     target = columns[formula.target]
     present = ~Cells(formula.target, cells[formula.target]).missing
-    results = formula.values([read_amounts(columns[name], Cells(name, cells[name])) for name in formula.sources])
-    numbers = from_amounts(target, results)
-    cells[formula.target] = _write(target, cells[formula.target], numbers, present & np.isfinite(numbers))
-    ranks = target.transform
-    is_beyond = (numbers < ranks.low) | (numbers > ranks.high) if isinstance(ranks, Ranks) else np.zeros_like(present)
-    return np.flatnonzero(present & is_beyond)
+    numbers = from_amounts(target, formula.values([_read(columns[name], cells) for name in formula.sources]))
+    _write(target, cells, numbers, present & np.isfinite(numbers))
+    return np.flatnonzero(present & ((numbers < target.ranks.low) | (numbers > target.ranks.high)))
 
 
 def _restore_sum(
     column_sum: ColumnSum, columns: Mapping[str, Column], cells: dict[str, CellArray], conditioned: AbstractSet[str]
 ) -> None:
-    numbers = np.stack([read_amounts(columns[name], Cells(name, cells[name])) for name in column_sum.names])
-    present = ~np.isnan(numbers).any(0)
-    ranks = columns[column_sum.total].transform
-    if isinstance(ranks, Ranks):
-        free = [name for name in column_sum.terms if name not in conditioned]
-        sums = np.where(present, numbers[1:].sum(0), np.nan)
-        low, high = (to_amounts(columns[column_sum.total], end) for end in (ranks.low, ranks.high))
-        above = np.where(sums > high, high, np.nan)
-        below = np.where(sums < low, low, np.nan)
-        _move_terms(column_sum, columns, cells, numbers, free, above, _rounded_down)
-        _move_terms(column_sum, columns, cells, numbers, free, below, _rounded_up)
-    total = np.where(present, numbers[1:].sum(0), numbers[0])
-    column = columns[column_sum.total]
-    cells[column_sum.total] = _write(column, cells[column_sum.total], from_amounts(column, total), present)
+    """Write the total. Where it would be beyond a limit, terms without a condition move, so that it is at the limit.
 
-
-def _move_terms(
-    column_sum: ColumnSum,
-    columns: Mapping[str, Column],
-    cells: dict[str, CellArray],
-    numbers: Array,
-    free: Sequence[str],
-    limit: Array,
-    rounded: Callable[[Array, int], Array],
-) -> None:
-    """Change the terms in rows whose total is beyond a limit (n,), NaN elsewhere, so that the total is at the limit.
-
-    Each free term moves towards its least or greatest stored number, by the same share of the distance. `numbers` of
-    the total and the terms change with the cells.
+    Each of them moves towards its least or greatest stored number, by the same share of the distance.
     """
-    wrong = ~np.isnan(limit)
-    distances = {}
-    for name in free if wrong.any() else ():
-        ranks = columns[name].transform
-        if isinstance(ranks, Ranks):
-            end = ranks.values[0 if rounded is _rounded_down else -1]
-            distances[name] = to_amounts(columns[name], float(end)) - numbers[column_sum.names.index(name)]
-    total, excess = sum(distances.values(), np.zeros(len(limit))), limit - numbers[1:].sum(0)
-    share = np.clip(np.divide(excess, total, out=np.zeros(len(limit)), where=wrong & (total != 0)), 0.0, 1.0)
-    for name, distance in distances.items():
-        row = column_sum.names.index(name)
-        moved = from_amounts(columns[name], numbers[row] + share * distance)
-        cells[name] = _write(columns[name], cells[name], moved, wrong, rounded)
-        numbers[row] = read_amounts(columns[name], Cells(name, cells[name]))
+    total = columns[column_sum.total]
+    numbers = np.stack([_read(columns[name], cells) for name in column_sum.names])
+    present = ~np.isnan(numbers).any(0)
+    sums = numbers[1:].sum(0)
+    for side, limit in ((-1, to_amounts(total, total.ranks.high)), (1, to_amounts(total, total.ranks.low))):
+        is_beyond = sums > limit if side < 0 else sums < limit
+        wrong = present & is_beyond
+        if not wrong.any():
+            continue
+        distances = dict[int, Array]()
+        for row, name in enumerate(column_sum.terms, start=1):
+            if name not in conditioned:
+                end = columns[name].ranks.values[0 if side < 0 else -1]
+                distances[row] = to_amounts(columns[name], float(end)) - numbers[row]
+        room, excess = sum(distances.values(), np.zeros(len(sums))), limit - numbers[1:].sum(0)
+        share = np.clip(np.divide(excess, room, out=np.zeros(len(sums)), where=wrong & (room != 0)), 0.0, 1.0)
+        for row, distance in distances.items():
+            column = columns[column_sum.names[row]]
+            _write(column, cells, from_amounts(column, numbers[row] + share * distance), wrong, side)
+            numbers[row] = _read(column, cells)
+    sums = np.where(present, numbers[1:].sum(0), numbers[0])
+    _write(total, cells, from_amounts(total, sums), present)
 
 
 def _look_up(function: ColumnFunction, stored: pd.DataFrame, cells: dict[str, CellArray]) -> None:
@@ -415,11 +387,10 @@ def _restore_order(
 ) -> bool:
     """Change new cells to meet an order; whether any cell was changed."""
     low, high = (columns[name] for name in order.names)
-    table = {name: Cells(name, cells[name]) for name in order.names}
-    wrong = order.broken(columns, table)
+    below, above = (_read(column, cells) for column in (low, high))
+    wrong = order.compare(below, above)
     if not wrong.any():
         return False
-    below, above = (read_amounts(columns[name], table[name]) for name in order.names)
     smaller, larger = np.minimum(below, above), np.maximum(below, above)
     if order.strict:
         larger = np.where(smaller == larger, larger + _step(high), larger)
@@ -427,10 +398,9 @@ def _restore_order(
         smaller, larger = below, np.maximum(above, below + (_step(high) if order.strict else 0.0))
     elif order.high in fixed:
         smaller, larger = np.minimum(below, above - (_step(low) if order.strict else 0.0)), above
-    for column, numbers, rounded in ((low, smaller, _rounded_down), (high, larger, _rounded_up)):
+    for column, amounts, side in ((low, smaller, -1), (high, larger, 1)):
         if column.name not in fixed:
-            moved = from_amounts(column, numbers)
-            cells[column.name] = _write(column, cells[column.name], moved, wrong, rounded)
+            _write(column, cells, from_amounts(column, amounts), wrong, side)
     return True
 
 
@@ -439,40 +409,32 @@ def _step(column: Column) -> float:
     _, step, divisor = column.grid
     if column.date_scale is not None:
         return step / divisor
-    decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
-    return 1e-9 if decimals is None else 10.0**-decimals * step
+    return 1e-9 if column.ranks.decimals is None else 10.0**-column.ranks.decimals * step
 
 
 def largest_error(total: Column) -> float:
     """The largest error of a sum that rounding to the decimals of the total removes."""
-    decimals = total.transform.decimals if isinstance(total.transform, Ranks) else None
-    return np.inf if decimals is None else 0.49 * 10.0**-decimals
+    return np.inf if total.ranks.decimals is None else 0.49 * 10.0**-total.ranks.decimals
 
 
-def _rounded_down(numbers: Array, decimals: int) -> Array:
-    nearest = np.round(numbers, decimals)
-    return np.where(nearest > numbers, np.round(nearest - 10.0**-decimals, decimals), nearest)
+def _read(column: Column, cells: Mapping[str, CellArray]) -> Array:
+    """The amounts (n,) of new cells of a column."""
+    return read_amounts(column, Cells(column.name, cells[column.name]))
 
 
-def _rounded_up(numbers: Array, decimals: int) -> Array:
-    nearest = np.round(numbers, decimals)
-    return np.where(nearest < numbers, np.round(nearest + 10.0**-decimals, decimals), nearest)
+def _write(column: Column, cells: dict[str, CellArray], numbers: Array, changed: Array, side: int = 0) -> None:
+    """Replace changed cells of a column by numbers (n,), rounded to its decimals.
 
-
-def _write(
-    column: Column,
-    cells: CellArray,
-    numbers: Array,
-    changed: Array,
-    rounded: Callable[[Array, int], Array] = np.round,
-) -> CellArray:
-    """Cells (n,) of a column, the changed ones replaced by the numbers (n,), rounded to the decimals of the column."""
-    places = np.flatnonzero(changed)
-    decimals = column.transform.decimals if isinstance(column.transform, Ranks) else None
-    new = column.array_of(numbers[places] if decimals is None else rounded(numbers[places], decimals))
-    out: CellArray = cells.copy()
-    out[places] = new
-    return out
+    side: −1 to round down, 1 to round up, 0 to round to the nearest number
+    """
+    places, decimals = np.flatnonzero(changed), column.ranks.decimals
+    new = numbers[places]
+    if decimals is not None:
+        nearest = np.round(new, decimals)
+        is_across = side * nearest < side * new
+        new = np.where(is_across, np.round(nearest + side * 10.0**-decimals, decimals), nearest)
+    cells[column.name] = cells[column.name].copy()
+    cells[column.name][places] = column.array_of(new)
 
 
 def require_met(relations: Sequence[Relation], columns: Mapping[str, Column], table: Table) -> None:
