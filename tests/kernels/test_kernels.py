@@ -207,10 +207,10 @@ def test_tiles_are_as_wide_as_the_device_has_room_for(monkeypatch, too_large, ex
     """The trial takes a step: without one nothing is compiled, and a small device fails in the middle of a run."""
     refused, original = [getattr(tiled, name) for name in too_large], tiled.Chunk.ula
 
-    def ula(chunk, alpha, beta, steps):
-        if steps and chunk.widest in refused:
+    def ula(chunk, beta, steps):
+        if steps and chunk.chains.widest in refused:
             raise launch.OutOfResources(200_000, 100_000, "shared memory")
-        original(chunk, alpha, beta, steps)
+        original(chunk, beta, steps)
 
     monkeypatch.setattr(tiled.Chunk, "ula", ula)
     memories = bank(140, 140)

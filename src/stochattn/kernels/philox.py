@@ -28,9 +28,8 @@ WEYL = 0x9E3779B9, 0xBB67AE85
 
 def streams(seed: int, chains: range, reference: Array, step: int = 0, end: int = 0) -> Streams:
     """The random numbers of chains that run beside `reference`, from `step` to `end`."""
-    if on_cuda(reference):
-        return Philox(seed, chains, reference, step, end)
-    return NumpyStreams(seed, chains, reference, step, end)
+    kind = Philox if on_cuda(reference) else NumpyStreams
+    return kind(seed, chains, reference, step, end)
 
 
 def words(key: int, chain: Tensor, step: int, place: Tensor, purpose: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -106,15 +106,6 @@ def attend_tile(
     return sums / (total * WEIGHT_SCALE)[:, None]
 
 
-@triton.jit
-def store_state(value, state_ptr, state_high_ptr, state_low_ptr, places):
-    """A tile of states, whole and as two float16."""
-    a, b = split_float(value)
-    tl.store(state_ptr + places, value)
-    tl.store(state_high_ptr + places, a)
-    tl.store(state_low_ptr + places, b)
-
-
 @triton.jit(do_not_specialize=["key", "first_chain", "step"])
 def read_out_ula(
     weight_high_ptr, weight_low_ptr, total_ptr, high_ptr, low_ptr, u_ptr, state_high_ptr, state_low_ptr, K, key,
@@ -127,7 +118,10 @@ def read_out_ula(
     places = tile(first_row, first, R, C, D)
     noise = normals(key, first_chain + first_row + tl.arange(0, C), step, first, STEP, C, D, tl.float32, FAST)
     u = (1 - alpha) * tl.load(u_ptr + places) + alpha * attended + tl.sqrt(2 * alpha / beta) * noise
-    store_state(u, u_ptr, state_high_ptr, state_low_ptr, places)
+    a, b = split_float(u)
+    tl.store(u_ptr + places, u)
+    tl.store(state_high_ptr + places, a)
+    tl.store(state_low_ptr + places, b)
 
 
 @triton.jit
@@ -263,16 +257,11 @@ class PaddedMemories(NamedTuple):
 class Tile(NamedTuple):
     """Rows, columns and depth of the tiles of a product, and how many warps and stages it is compiled for."""
 
-    rows: int
-    columns: int
-    depth: int
+    C: int
+    D: int
+    S: int
     num_warps: int
     num_stages: int
-
-    @property
-    def constants(self) -> dict[str, int]:
-        """The constants of a program, and options of the compiler."""
-        return dict(zip(("C", "D", "S", "num_warps", "num_stages"), self, strict=True))
 
 
 WIDE, NARROW = Tile(128, 128, 64, 8, 3), Tile(64, 64, 64, 4, 3)
@@ -301,11 +290,9 @@ class TiledChains:
         for first in range(0, max(len(xi), 1), at_once):
             rows = slice(first, first + at_once)
             chunk = Chunk(self, xi[rows], along[rows], across[rows], (key, chain + first, step))
+            advance = chunk.ula if self.program == "ula" else chunk.mala
             with torch.cuda.device_of(xi):
-                if self.program == "ula":
-                    chunk.ula(self.alpha, beta * unit**2, steps)
-                else:
-                    chunk.mala(self.alpha, beta * unit**2, steps, self.codimension)
+                advance(beta * unit**2, steps)
             parts.append(chunk.result())
         u, along, across, n_rejected = (torch.cat(part) for part in zip(*parts, strict=True))
         return u * unit, along * unit, across * unit, n_rejected
@@ -317,67 +304,63 @@ class Chunk:
     def __init__(
         self, chains: TiledChains, xi: Tensor, along: Tensor, across: Tensor, counters: tuple[int, int, int]
     ) -> None:
-        self.memories, self.columns, self.widest, self.n = chains.memories, chains.columns, chains.widest, len(xi)
-        (self.key, self.chain, self.step), memories = counters, chains.memories
-        (K, R), rows = memories.high.shape, triton.cdiv(len(xi), ROWS) * ROWS
-        self.fast, self.rows = xi.is_cuda, rows
-        self.u = pad(xi / memories.unit, (0, R - memories.r, 0, rows - self.n)).contiguous()
+        self.chains, self.memories, self.n, self.fast = chains, chains.memories, len(xi), xi.is_cuda
+        self.key, self.chain, self.step = counters
+        self.rows = rows = triton.cdiv(self.n, ROWS) * ROWS
+        (K, R), unit = self.memories.high.shape, self.memories.unit
+        self.u = pad(xi / unit, (0, R - self.memories.r, 0, rows - self.n)).contiguous()
         self.high, self.low = split_tensor(self.u, 1)
-        self.along, self.across = (pad(length / memories.unit, (0, rows - self.n)) for length in (along, across))
+        self.along, self.across = (pad(length / unit, (0, rows - self.n)) for length in (along, across))
         self.rejected = torch.zeros(rows, dtype=torch.int32, device=xi.device)
         self.logits, self.total, self.lse = xi.new_empty(rows, K), xi.new_empty(rows), xi.new_empty(rows)
         self.weights = tuple(xi.new_empty((rows, K), dtype=torch.half) for _ in range(2))
         self.scoring, self.reading = (self._tile(size) for size in (K, R))
-        self.top = xi.new_empty(rows, K // self.scoring.columns)
+        self.top = xi.new_empty(rows, K // self.scoring.D)
 
     def result(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """States, lengths outside and rejected proposals of the chains."""
         u = self.u[: self.n, : self.memories.r]
         return u, self.along[: self.n], self.across[: self.n], self.rejected[: self.n]
 
-    def ula(self, alpha: float, beta: float, steps: int) -> None:
+    def ula(self, beta: float, steps: int) -> None:
         """Algorithm 1, `steps` times."""
         K, R = self.memories.high.shape
         for step in range(self.step, self.step + steps):
             self._weigh(beta)
             read_out_ula[self._grid(self.reading, R)](
-                *self.weights, self.total, *self.columns, self.u, self.high, self.low, K,
-                self.key, self.chain, step, alpha, beta,
-                R=R, FAST=self.fast, **self.reading.constants,
+                *self.weights, self.total, *self.chains.columns, self.u, self.high, self.low, K,
+                self.key, self.chain, step, self.chains.alpha, beta,
+                R=R, FAST=self.fast, **self.reading._asdict(),
             )  # fmt: skip
 
-    def mala(self, alpha: float, beta: float, steps: int, codimension: int) -> None:
+    def mala(self, beta: float, steps: int) -> None:
         """Algorithm 2, `steps` times; the acceptance ratio is the one of samplers/mala.py."""
-        K, R = self.memories.high.shape
+        (K, R), alpha, codimension = self.memories.high.shape, self.chains.alpha, self.chains.codimension
         states, attended = (torch.stack([self.u, self.u]) for _ in range(2))
         current, potential = torch.zeros_like(self.rejected), torch.empty_like(self.total)
-        slopes, moves = (self.u.new_empty(self.rows, R // self.reading.columns) for _ in range(2))
+        slopes, moves = (self.u.new_empty(self.rows, R // self.reading.D) for _ in range(2))
         parts, few = slopes.shape[1], FEW if self.fast else ROWS
 
-        def evaluate() -> None:
+        def evaluate(step: int, first: bool) -> None:
             self._weigh(beta)
             read_out_mala[self._grid(self.reading, R)](
-                *self.weights, self.total, *self.columns, states, attended, current, slopes, moves, K, self.rows,
-                R=R, **self.reading.constants,
+                *self.weights, self.total, *self.chains.columns, states, attended, current, slopes, moves, K, self.rows,
+                R=R, **self.reading._asdict(),
             )  # fmt: skip
-
-        def judge(step: int, first: bool) -> None:
             decide[(self.rows // ROWS,)](
                 self.lse, slopes, moves, potential, self.along, self.across, current, self.rejected,
                 parts, self.key, self.chain, step, alpha, beta, codimension,
                 C=ROWS, PARTS=triton.next_power_of_2(parts), OUTSIDE=min(codimension, 5), FIRST=first, FAST=self.fast,
             )  # fmt: skip
 
-        evaluate()
-        judge(self.step, first=True)
+        evaluate(self.step, first=True)
         for step in range(self.step, self.step + steps):
             propose[R // SIDE, self.rows // few](
                 states, attended, current, self.high, self.low, self.memories.r, self.rows,
                 self.key, self.chain, step, alpha, beta,
                 R=R, C=few, D=SIDE, FAST=self.fast,
             )  # fmt: skip
-            evaluate()
-            judge(step, first=False)
+            evaluate(step, first=False)
         self.u = torch.where(current[:, None] > 0, states[1], states[0])
 
     def _weigh(self, beta: float) -> None:
@@ -385,7 +368,7 @@ class Chunk:
         (K, R), tops = self.memories.high.shape, self.top.shape[1]
         scores[self._grid(self.scoring, K)](
             self.high, self.low, *self.memories[:3], self.logits, self.top, K, beta,
-            R=R, **self.scoring.constants,
+            R=R, **self.scoring._asdict(),
         )  # fmt: skip
         depth = min(triton.next_power_of_2(K), 512)
         C = 2048 // depth if self.fast else ROWS
@@ -395,9 +378,9 @@ class Chunk:
         )  # fmt: skip
 
     def _grid(self, tile: Tile, width: int) -> tuple[int, int]:
-        return width // tile.columns, self.rows // tile.rows
+        return width // tile.D, self.rows // tile.C
 
     def _tile(self, width: int) -> Tile:
         if not self.fast:
             return INTERPRETED
-        return NARROW if width % self.widest.columns else self.widest
+        return NARROW if width % self.chains.widest.D else self.chains.widest
