@@ -350,7 +350,7 @@ def test_betas_may_be_mapped_over():
         (lambda: Hopfield(6)(torch.zeros(2, 5)), r"query must be a tensor of real numbers, \(..., rows, 6\)"),
         (lambda: Hopfield(6)(torch.zeros(2, 6), torch.zeros(6)), r"stored must be a tensor of real numbers"),
         (lambda: Hopfield(6)(torch.zeros(2, 6), torch.zeros(3, 6), torch.zeros(4, 6)), "values must have one row"),
-        (lambda: Hopfield(6)(torch.zeros(2, 6), mask=torch.ones(2, 3).bool()), r"mask must broadcast to the weights"),
+        (lambda: Hopfield(6)(torch.zeros(2, 6), mask=torch.ones(2, 3).bool()), r"mask must broadcast to the logits"),
         (lambda: HopfieldPooling(6, 0), "n_queries must be at least 1"),
         (lambda: HopfieldLayer(6, 0), "patterns must be at least 1"),
         (lambda: HopfieldLayer(6, torch.zeros(3, 5)), r"patterns must be a number of rows, or rows \(K, 6\)"),

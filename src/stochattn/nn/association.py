@@ -21,7 +21,7 @@ from .._backend.arrays import ArrayLike
 from .._backend.checks import check_beta, check_count, check_positive
 from ..core.memory import MemoryBank
 from ..core.temperature import natural
-from .steps import additive, require_generator, require_mask, wide
+from .steps import additive, require_broadcast, require_generator, require_mask, wide
 
 MAX_STEPS = 1000  # steps until a tolerance must be met, unless their number is given
 
@@ -48,10 +48,7 @@ class Association:
             return self
         require_mask("mask", mask, "True for a visible memory")
         leading = torch.broadcast_shapes(xi.shape[:-2], self.patterns.shape[:-2])
-        scores = (*leading, xi.shape[-2], self.patterns.shape[-2])
-        fits = all(m in (1, s) for m, s in zip(mask.shape[::-1], scores[::-1], strict=False))
-        if not (fits and mask.ndim <= len(scores)):
-            raise ValueError(f"mask must broadcast to the weights, {tuple(scores)}; got {tuple(mask.shape)}.")
+        require_broadcast("mask", mask, (*leading, xi.shape[-2], self.patterns.shape[-2]))
         return replace(self, log_mask=additive(mask, xi))
 
     def weights(self, xi: Tensor) -> Tensor:
@@ -103,7 +100,7 @@ class Association:
         return energy if blind is None else energy.masked_fill(blind.squeeze(-1), math.inf)
 
     def log_density(self, xi: Tensor) -> Tensor:
-        """log p_beta(xi), the normalised density of the Gaussian mixture; (..., n, d) -> (..., n)."""
+        """log p_beta(xi), the normalized density of the Gaussian mixture; (..., n, d) -> (..., n)."""
         beta = self.beta.unsqueeze(-1)
         log_r, blind = self._visible(self._log_r(xi))
         log_z = (log_r + beta[..., None] / 2 * self._norms_squared(xi.dtype).unsqueeze(-2)).logsumexp(-1)
@@ -120,7 +117,7 @@ class Association:
             raise ValueError("draws do not see a mask, which is that of states: set log_r to -inf instead.")
         n, shape = check_count("n", n), self.patterns.shape
         options = {"generator": require_generator(generator), "device": self.patterns.device}
-        # In float64, because rounding in sums of many float32 weights would favour the first memories.
+        # In float64, because rounding in sums of many float32 weights would favor the first memories.
         log_shares = self.beta.unsqueeze(-1) / 2 * self._norms_squared(torch.float64)
         shares = (log_shares if self.log_r is None else self.log_r + log_shares).softmax(-1)
         cumulative = shares.detach().cumsum(-1)
@@ -219,17 +216,16 @@ def check_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLike 
         return Banks(*(_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values)))
     if 0 in shape:
         raise ValueError(f"patterns must be banks (..., K, d) with at least one row each; got shape {shape}.")
-    if log_r is not None and tuple(np.shape(log_r)) not in (shape[:-1], shape[-2:-1]):
-        shapes = f"({shape[-2]},) or {shape[:-1]}"
-        got = tuple(np.shape(log_r))
-        raise ValueError(f"log_r must have one entry for each memory, shape {shapes}; got shape {got}.")
+    if log_r is not None:
+        if (got := tuple(np.shape(log_r))) not in (shape[:-1], shape[-2:-1]):
+            shapes = f"({shape[-2]},) or {shape[:-1]}"
+            raise ValueError(f"log_r must have one entry for each memory, shape {shapes}; got shape {got}.")
+        logs = log_r if isinstance(log_r, Tensor) else torch.tensor(np.asarray(log_r))
+        log_r = logs.expand(shape[:-1]).reshape(-1)
     if values is not None and (np.ndim(values) != len(shape) or tuple(np.shape(values))[:-1] != shape[:-1]):
         rule = f"values must have one row for each memory, shape ({', '.join(map(str, shape[:-1]))}, v)"
         remedy = " Pass values[..., None] for one number per memory." if np.shape(values) == shape[:-1] else ""
         raise ValueError(f"{rule}; got shape {tuple(np.shape(values))}.{remedy}")
-    if log_r is not None:
-        logs = log_r if isinstance(log_r, Tensor) else torch.tensor(np.asarray(log_r))
-        log_r = logs.expand(shape[:-1]).reshape(-1)
     bank = MemoryBank(_flat(patterns), log_r, None if values is None else _flat(values))
     rows = (_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values))
     batch = Banks(*(None if x is None else x.unflatten(0, shape[:-1]) for x in rows))

@@ -264,9 +264,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
     def _seen(self, xi: Tensor, mask: Tensor | None) -> tuple[Association, Tensor]:
         """The banks as states xi (..., d) see them, and the states as (..., n, d)."""
         K, d = self.patterns.shape[-2:]
-        if not isinstance(xi, Tensor) or not xi.is_floating_point():
-            got = xi.dtype if isinstance(xi, Tensor) else type(xi).__name__
-            raise TypeError(f"xi must be a tensor of real numbers, (..., d={d}); got {got}.")
+        require_floats("xi", xi, f"(..., d={d})")
         if xi.ndim == 0 or xi.shape[-1] != d:
             raise width_error(tuple(xi.shape), K, d)
         rows = states_like(xi, self.patterns)

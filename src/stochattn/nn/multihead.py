@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, linear, pad
 
 from .functional import Keys, fill_empty_rows, langevin_states, stochastic_attention
-from .steps import LangevinSteps, additive, require_mask, wide
+from .steps import LangevinSteps, additive, require_floats, require_mask, wide
 
 EXTRA_STATE = "_extra_state"  # torch's name of it
 
@@ -57,8 +57,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         names = ("embed_dim", "num_heads", "dropout", "add_zero_attn", "kdim", "vdim", "batch_first")
         options = {name: getattr(attention, name) for name in names}
         options |= {"bias": attention.in_proj_bias is not None, "add_bias_kv": attention.bias_k is not None}
-        learned = getattr(attention, "log_beta", None)
-        keep = learned is not None and not {"beta", "learn_beta"} & steps.keys()
+        log_beta = None if {"beta", "learn_beta"} & steps.keys() else getattr(attention, "log_beta", None)
         learn_beta = steps.pop("learn_beta", False)
         layer = cls(**options, device="meta", **steps)
         parameters = dict(attention.named_parameters(recurse=False))
@@ -70,11 +69,10 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         for name, parameter in parameters.items():
             setattr(layer, name, parameter)  # not a copy: optimizers and frozen weights stay as they are
         layer.out_proj = attention.out_proj
+        layer.log_beta = log_beta
         if learn_beta:
             layer._learn_beta(attention.out_proj.weight)
-        layer.log_beta = learned if keep else layer.log_beta
-        layer.train(attention.training)
-        return layer
+        return layer.train(attention.training)  # type: ignore[no-any-return]
 
     def _learn_beta(self, like: Tensor) -> None:
         """Make log beta a parameter on the device of the weights; beta of the steps is its first value."""
@@ -94,7 +92,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
 
     def _reset_parameters(self) -> None:
         # nn.TransformerEncoderLayer checks this flag before it takes a fused path in eval mode, which reads the weights
-        # and calls no forward, so that no step would be taken. It is True only while torch initialises the weights.
+        # and calls no forward, so that no step would be taken. It is True only while torch initializes the weights.
         self._qkv_same_embed_dim = self.in_proj_weight is not None
         super()._reset_parameters()
         self._qkv_same_embed_dim = False
@@ -112,8 +110,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor | None]:
         """The output, and the weights of the readout or None; arguments and shapes are nn.MultiheadAttention's."""
         for name, x in (("query", query), ("key", key), ("value", value)):
-            if not isinstance(x, Tensor):
-                raise TypeError(f"{name} must be a tensor; got {type(x).__name__}.")
+            require_floats(name, x, "(length, batch, width)")
         if is_causal and attn_mask is None:
             raise ValueError("attn_mask must be given if is_causal is True, which is a hint about it, as in torch.")
         if query.is_nested:

@@ -121,11 +121,11 @@ def additive(mask: Tensor | None, like: Tensor) -> Tensor | None:
     return torch.zeros((), dtype=like.dtype, device=mask.device).masked_fill(~mask, -math.inf)
 
 
-def require_floats(name: str, x: object) -> None:
+def require_floats(name: str, x: object, shape: str = "(..., d)") -> None:
     """TypeError unless x is a tensor of real numbers."""
     if not (isinstance(x, Tensor) and x.is_floating_point()):
         got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"{name} must be a tensor of real numbers, (..., d); got {got}.")
+        raise TypeError(f"{name} must be a tensor of real numbers, {shape}; got {got}.")
 
 
 def require_mask(name: str, mask: Tensor, meaning: str) -> None:
@@ -133,6 +133,13 @@ def require_mask(name: str, mask: Tensor, meaning: str) -> None:
     if not isinstance(mask, Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
         got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise TypeError(f"{name} must be a tensor of booleans ({meaning}) or of numbers to add; got {got}.")
+
+
+def require_broadcast(name: str, mask: Tensor, logits: tuple[int, ...], at_least: int = 1) -> None:
+    """ValueError unless a mask of `at_least` dimensions broadcasts to logits of this shape."""
+    fits = all(m in (1, s) for m, s in zip(mask.shape[::-1], logits[::-1], strict=False))
+    if not (fits and at_least <= mask.ndim <= len(logits)):
+        raise ValueError(f"{name} must broadcast to the logits, {logits}; got {tuple(mask.shape)}.")
 
 
 def require_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> None:
@@ -156,10 +163,7 @@ def require_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | Non
     if is_causal:
         raise ValueError("attn_mask must be None if is_causal is True, as in torch. Combine the two, or drop one.")
     require_mask("attn_mask", mask, "True for a visible key")
-    scores = (*leading, q[-2], k[-2])
-    fits = all(m in (1, s) for m, s in zip(mask.shape[::-1], scores[::-1], strict=False))
-    if not (fits and 1 < mask.ndim <= len(scores)):
-        raise ValueError(f"attn_mask must broadcast to (..., {scores[-2]}, {scores[-1]}); got {tuple(mask.shape)}.")
+    require_broadcast("attn_mask", mask, (*leading, q[-2], k[-2]), at_least=2)
 
 
 def leading_of_keys(query: torch.Size, key: torch.Size) -> tuple[int, ...]:
