@@ -1,4 +1,4 @@
-"""Which layers of a model take Langevin steps: attention is found by the functions that the code of a layer names.
+"""Which layers of a model take Langevin steps: the functions that the code of a layer names tell its attention.
 
 One warning names the attention that took no Langevin steps although the user asked for all layers.
 """
@@ -9,11 +9,12 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from types import CodeType, FunctionType
-from typing import NamedTuple
-from weakref import WeakKeyDictionary, WeakSet
+from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -23,11 +24,9 @@ from torch.overrides import TorchFunctionMode
 from .multihead import StochasticMultiheadAttention
 
 INTERFACE, TORCH = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention"
-# Classes of layers that mix positions; those with another name are found when they call torch's attention.
+# Classes of layers that mix positions; those with another name are noticed when they call torch's attention.
 ATTENTION_NAME = re.compile(r"Attn|Attention|DeltaNet|Mixer|TimeMix|Retention|RecurrentBlock|MHSA|GPSA")
-_CALLS: WeakKeyDictionary[type[nn.Module], set[str]] = WeakKeyDictionary()
 SWITCH = "fused_attn"  # of the layers of timm, some of which (Swin, XCiT) have it off unless the user turns it on
-SWITCH_REMEDY = f"Set {SWITCH} = True on its attention layers"
 MAX_DEPTH = 3  # functions that call each other from forward to torch's attention
 
 
@@ -101,10 +100,10 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
     modules = [module for module in model.modules() if calls(type(module)) and not _is_switched_off(module)]
     if not modules:
         rule = f"model must have attention whose forward uses transformers' attention interface or torch's {TORCH}"
-        remedy = "Load a model with attn_implementation='sdpa', or use StochasticMultiheadAttention"
-        off = f"{SWITCH} = False" if any(map(_is_switched_off, model.modules())) else ""
-        has, remedy = (f"has {off}", SWITCH_REMEDY) if off else ("has none", remedy)
-        raise ValueError(f"{rule}; {type(model).__name__} {has}. {remedy}.")
+        has, remedy = "none", "Load a model with attn_implementation='sdpa', or use StochasticMultiheadAttention"
+        if any(map(_is_switched_off, model.modules())):
+            has, remedy = f"{SWITCH} = False", f"Set {SWITCH} = True on its attention layers"
+        raise ValueError(f"{rule}; {type(model).__name__} has {has}. {remedy}.")
     return modules
 
 
@@ -116,24 +115,22 @@ def require_module(model: object) -> None:
 
 def _layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Layers that call attention, torch's own layers, and others named like attention that contain none of these."""
-    outer_names: list[str] = []  # of the layers so far, whose parts are not listed
+    in_layers = set[nn.Module]()
     for name, module in model.named_modules():
-        within = any(name.startswith(f"{outer}.") or not outer for outer in outer_names)
+        _, *parts = module.modules()
         if _calls_attention(module):
-            outer_names.append(name)
-            yield name or "(the model)", module
-        elif not within and _named_like_attention(module):
-            parts = (part for part in module.modules() if part is not module)
-            if not any(_calls_attention(part) or _named_like_attention(part) for part in parts):
-                yield name or "(the model)", module
+            in_layers.update(parts)
+        elif module in in_layers or not _is_attention(module) or any(map(_is_attention, parts)):
+            continue
+        yield name or "(the model)", module
 
 
 def _calls_attention(module: nn.Module) -> bool:
     return bool(calls(type(module))) or isinstance(module, nn.MultiheadAttention)
 
 
-def _named_like_attention(module: nn.Module) -> bool:
-    return ATTENTION_NAME.search(type(module).__name__) is not None
+def _is_attention(module: nn.Module) -> bool:
+    return _calls_attention(module) or ATTENTION_NAME.search(type(module).__name__) is not None
 
 
 def _status(module: nn.Module) -> tuple[Acts, str]:
@@ -158,11 +155,10 @@ def _is_switched_off(module: nn.Module) -> bool:
     return calls(type(module)) == {TORCH} and getattr(module, SWITCH, True) is False
 
 
+@cache
 def calls(kind: type[nn.Module]) -> set[str]:
     """INTERFACE and TORCH, as far as the forward of a class, or a function that it calls, refers to them."""
-    if kind in _CALLS:
-        return _CALLS[kind]
-    functions = _CALLS[kind] = set[str]()
+    functions = set[str]()
     for base in kind.__mro__:
         if "forward" in vars(base):
             forward = inspect.unwrap(vars(base)["forward"])
@@ -219,13 +215,7 @@ class Watch(TorchFunctionMode):  # type: ignore[misc]
         self.called = True
         return self if module is self.model and not self.done else None
 
-    def __torch_function__(
-        self,
-        function: Callable[..., object],
-        types: object,
-        args: Sequence[object] = (),
-        options: Mapping[str, object] | None = None,
-    ) -> object:
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), options: Any = None) -> Any:
         if function in FUNCTIONS and (caller := _calling_module()) is not None:
             names = (name for name, module in self.model.named_modules() if module is caller)
             name = next(names, type(caller).__name__)
@@ -254,13 +244,13 @@ def warn_of_missing(model: nn.Module, acting: set[Acts], seen: list[str], remedy
     reasons |= {name: "calls torch's attention outside its code" for name in seen if name not in reasons}
     if not reasons and any(row.acts in acting for row in rows):
         return
-    few = "1 layer" if len(reasons) == 1 else f"{len(reasons)} layers" if reasons else "All layers"
+    count = "1 layer" if len(reasons) == 1 else f"{len(reasons)} layers" if reasons else "All layers"
     shown = []
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, layer_reason in reasons.items() if layer_reason == reason]
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
         shown.append(f"{', '.join(names[:MAX_NAMES])}{more} ({reason})")
-    problem = f"{few} of {type(model).__name__} without Langevin steps: {'; '.join(shown) or 'it has no attention'}"
+    problem = f"{count} of {type(model).__name__} without Langevin steps: {'; '.join(shown) or 'it has no attention'}"
     warnings.warn(f"{problem}. {remedy}stochattn.nn.check(model) lists all layers.", stacklevel=2)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ContextDecorator, ExitStack, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from threading import Lock
 from types import SimpleNamespace
@@ -40,8 +40,7 @@ STATE = "_stochattn_steps"
 POSITIONAL = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 MASKING = ("attn_mask", "is_causal", "softcap", "sinks")  # options that change the logits of an attention
 Options: TypeAlias = "dict[str, Any]"  # of scaled_dot_product_attention
-_SUBCLASSES: dict[type[nn.Module], type[nn.Module]] = {}
-_INTERCEPTION_LOCK = Lock()
+_LOCK = Lock()
 
 
 @dataclass(frozen=True)
@@ -98,13 +97,7 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
         self.head_steps, self.module, self.called = head_steps, module, False
         self.capped = {name: value for name, value in capped.items() if value is not None}  # softcap, sinks
 
-    def __torch_function__(
-        self,
-        function: Callable[..., object],
-        types: object,
-        args: Sequence[Tensor] = (),
-        options: Mapping[str, object] | None = None,
-    ) -> object:
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), options: Any = None) -> Any:
         # A compiled graph that runs in Python contains the steps already.
         caller = "" if torch.compiler.is_compiling() else sys._getframe(1).f_code.co_filename
         if function is not scaled_dot_product_attention or caller.startswith("<eval_with_key>"):
@@ -135,15 +128,11 @@ def _packed_heads(module: nn.Module, query: Tensor) -> int:
 
 
 class Entry(NamedTuple):
-    """What a context does to a module: its steps, the watch on the model, and the configuration that it sets.
-
-    by_interface: an attention of this package reads `steps_on`, and may call no attention of torch
-    """
+    """What a context does to a module: its steps, the watch on the model, and the configuration that it sets."""
 
     steps: HeadSteps | None
     watch: Watch | None
     config: object = None
-    by_interface: bool = False
 
 
 @dataclass
@@ -159,15 +148,15 @@ class _State:
         """The context that applies to a call: the last one that was opened, or the context of a repeated call."""
         last = self.open[-1] if self.open else None
         with_steps = last is not None and last.steps is not None
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or not (with_steps or len(self.repeated)):
             return last
-        if in_backward() and (with_steps or len(self.repeated)):
+        if in_backward():
             repeated = self.repeated.find()
             if repeated is None and with_steps:
                 rule = "the backward pass repeats a call of a checkpoint whose forward pass this context has not seen"
                 raise RuntimeError(f"{rule}. Run both in it, with preserve_rng_state=True.")
             return repeated
-        if (with_steps or len(self.repeated)) and in_checkpoint():
+        if in_checkpoint():
             if last is not None and with_steps:
                 self.repeated.store(last)
             else:
@@ -206,10 +195,11 @@ def _with_steps(module: nn.Module, call: Callable[[], object], strict: bool) -> 
     with watch or nullcontext():
         if entry.steps is None:
             return call()
-        calls = InterceptedCalls(entry.steps, module)
-        with calls, state.run(module, entry):
+        attention = InterceptedCalls(entry.steps, module)
+        with attention, state.run(module, entry):
             result = call()
-    if strict and not (calls.called or entry.by_interface):
+    by_interface = getattr(entry.config, IMPLEMENTATION, None) == IN_CONTEXT  # its attention reads `steps_on`
+    if strict and not (attention.called or by_interface):
         if any(STATE in vars(inner) for inner in module.modules() if inner is not module):
             return result  # attention within this module took the steps
         problem = f"{type(module).__qualname__}.forward did not call torch's scaled_dot_product_attention"
@@ -218,10 +208,9 @@ def _with_steps(module: nn.Module, call: Callable[[], object], strict: bool) -> 
     return result
 
 
+@cache
 def _subclass(kind: type[nn.Module]) -> type[nn.Module]:
     """A subclass whose calls take the steps of the open contexts; pickles and copies are of the class itself."""
-    if kind in _SUBCLASSES:
-        return _SUBCLASSES[kind]
 
     def call(self: nn.Module, *args: object, **options: object) -> object:
         compiled = getattr(self._compiled_call_impl, "_torchdynamo_orig_callable", None)
@@ -239,8 +228,7 @@ def _subclass(kind: type[nn.Module]) -> type[nn.Module]:
 
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     methods = {"__call__": call, "_call_impl": call_impl, "__reduce_ex__": reduce}
-    _SUBCLASSES[kind] = type(kind.__name__, (kind,), {**names, **methods})
-    return _SUBCLASSES[kind]
+    return type(kind.__name__, (kind,), {**names, **methods})
 
 
 @contextmanager
@@ -250,7 +238,7 @@ def intercept(module: nn.Module, entry: Entry) -> Iterator[None]:
     The module keeps its new class afterwards if checkpoints wait for their backward pass.
     """
     attributes = vars(module)
-    with _INTERCEPTION_LOCK:
+    with _LOCK:
         state = attributes.setdefault(STATE, _State(type(module)))
         if type(module) is state.plain:
             module.__class__ = _subclass(state.plain)
@@ -258,7 +246,7 @@ def intercept(module: nn.Module, entry: Entry) -> Iterator[None]:
     try:
         yield
     finally:
-        with _INTERCEPTION_LOCK:
+        with _LOCK:
             del state.open[next(i for i, opened in enumerate(state.open) if opened is entry)]
             if not state.open and not len(state.repeated):
                 module.__class__ = state.plain
@@ -278,7 +266,6 @@ IMPLEMENTATION = "_attn_implementation_internal"
 HARMLESS = ("position_ids", "cache_position", "cu_seq_lens_q", "cu_seq_lens_k", "num_items_in_batch")
 """Tensors that models pass beside the keys, which change nothing once rotations are applied and masks are made."""
 CAPS = {"softcap": "softcap", "s_aux": "sinks"}  # names in transformers and in `stochastic_attention`
-_LOCK = Lock()
 _ORIGINALS: dict[tuple[int, str], SimpleNamespace] = {}  # with the owner, so that no other object gets its id
 _CHECKED: WeakSet[nn.Module] = WeakSet()
 _HOOKS: list[RemovableHandle] = []
@@ -382,9 +369,7 @@ class _Context(ContextDecorator, AbstractContextManager[nn.Module]):
             if self.model not in layers:
                 undo.enter_context(intercept(self.model, Entry(None, watch)))
             for module in layers:
-                config = vars(module).get("config")
-                by_interface = getattr(config, IMPLEMENTATION, None) == IN_CONTEXT
-                undo.enter_context(intercept(module, Entry(self.steps, watch, config, by_interface)))
+                undo.enter_context(intercept(module, Entry(self.steps, watch, vars(module).get("config"))))
             self.entered.append(undo.pop_all())
         return self.model
 
@@ -415,10 +400,9 @@ def _attend(
         rule = f"attention_mask must have one row per query; {problem}"
         raise ValueError(f"{rule}. Use stochastic(model, ...), or a newer release of transformers.")
     head_steps = steps_of(module)
-    if head_steps.steps.n_steps or any(value is not None for value in capped.values()):
-        with InterceptedCalls(head_steps, module, **capped):
-            return readout(module, query, key, value, attention_mask, **options)
-    return readout(module, query, key, value, attention_mask, **options)
+    changes = head_steps.steps.n_steps or any(value is not None for value in capped.values())
+    with InterceptedCalls(head_steps, module, **capped) if changes else nullcontext():
+        return readout(module, query, key, value, attention_mask, **options)
 
 
 def _warn_by_name(module: nn.Module, inputs: object) -> None:
@@ -454,7 +438,7 @@ def _copy_configs(modules: list[nn.Module]) -> dict[int, object]:
 
     The switch of transformers would change the configuration itself, and restore one name for all parts of a model.
     """
-    refusing = [module for module in modules if getattr(module, "_supports_sdpa", True) is False]
+    refusing = (module for module in modules if getattr(module, "_supports_sdpa", True) is False)
     without = [module.config for module in refusing if hasattr(module, "config")]
     copies = dict[int, object]()
     for module in modules:
