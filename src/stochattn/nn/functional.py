@@ -17,7 +17,7 @@ from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 from .. import kernels
 from .._backend.checks import check_positive
 from ..storage.ranks import Fact
-from .ranks import ShardedMemory
+from .ranks import ShardedMemory, require_left_out
 from .steps import (
     HALF,
     AddNoise,
@@ -73,9 +73,9 @@ def stochastic_attention(
     """
     steps_of = partial(LangevinSteps, n_steps, alpha, noise, choose_beta(beta, scale), generator)
     if isinstance(key, ShardedMemory) or isinstance(value, ShardedMemory):
-        masking = {"attn_mask": attn_mask is not None, "is_causal": is_causal, "softcap": softcap is not None}
-        unsupported = {"dropout_p": bool(dropout_p), "seed": seed is not None, **masking, "sinks": sinks is not None}
-        return _attend_on_ranks(query, key, value, choose_beta(beta, scale), steps_of, unsupported)
+        is_passed = {"attn_mask": attn_mask is not None, "is_causal": is_causal, "softcap": softcap is not None}
+        is_passed |= {"dropout_p": bool(dropout_p), "seed": seed is not None, "sinks": sinks is not None}
+        return _attend_on_ranks(query, key, value, choose_beta(beta, scale), steps_of, is_passed)
     steps = steps_of()
     require_shapes(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:
@@ -295,9 +295,9 @@ def _attend_on_ranks(
     value: Tensor | ShardedMemory,
     beta: float | Tensor | None,
     steps_of: Callable[[], LangevinSteps],
-    unsupported: Mapping[str, bool],
+    is_passed: Mapping[str, bool],
 ) -> Tensor:
-    """`stochastic_attention` with the memories of all ranks as keys; unsupported: which arguments it does not take."""
+    """`stochastic_attention` with the memories of all ranks as keys; is_passed: of arguments that it does not take."""
     if not isinstance(memory, ShardedMemory):
         raise TypeError(f"key must be the ShardedMemory that is the value; got {type(memory).__name__}. Pass it twice.")
 
@@ -307,8 +307,7 @@ def _attend_on_ranks(
             rule = "value must be the ShardedMemory that is the key, whose values are read, or else its memories"
             remedy = "Pass it twice: stochastic_attention(query, bank, bank)."
             raise ValueError(f"{rule}; got {type(value).__name__}. {remedy}")
-        for name in [name for name, is_passed in unsupported.items() if is_passed]:
-            raise ValueError(f"{name} must be left out with a ShardedMemory: every query attends to all memories.")
+        require_left_out(is_passed)
         steps = steps_of()
         same: dict[str, Fact] = {"n_steps": steps.n_steps, "alpha": steps.alpha, "noise": steps.noise}
         if steps.n_steps and steps.noise:
