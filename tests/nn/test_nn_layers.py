@@ -338,7 +338,7 @@ def test_betas_may_be_mapped_over():
     ("call", "message"),
     [
         (lambda: Hopfield(7, 2), "embed_dim must be a multiple of num_heads=2; got 7"),
-        (lambda: Hopfield(6, project=("key",)), "project must name some of 'query', .* got 'key'"),
+        (lambda: Hopfield(6, project=("key",)), "each of project must be one of 'query', .* got 'key'"),
         (lambda: Hopfield(6, kdim=5, project=("stored",), head_dim=4), "head_dim must be the width 6 of query rows"),
         (lambda: Hopfield(6, kdim=5, project=()), "head_dim must be the width 5 of stored rows"),
         (lambda: Hopfield(6, project=("query", "stored"), v_head_dim=2), 'v_head_dim must be vdim=6 without "value"'),

@@ -393,7 +393,7 @@ def test_weights_that_are_computed_are_not_taken_over():
 
 def test_inputs_that_are_not_tensors_are_errors():
     module, x = StochasticMultiheadAttention(8, 2), torch.zeros(4, 3, 8)
-    with pytest.raises(TypeError, match="key must be a tensor of real numbers, .* got ndarray"):
+    with pytest.raises(TypeError, match=r"key must be a tensor of real numbers, .* got ndarray"):
         module(x, x.numpy(), x)
     with pytest.raises(TypeError, match=r"attn_mask must be a tensor of booleans .* got list"):
         module(x, x, x, attn_mask=[[True]])

@@ -85,14 +85,10 @@ class Philox(Streams):
     def chi_square(self, degrees: int) -> Tensor:
         if degrees == 1:
             return self._normals(Purpose.SQUARE, self.step, 1) ** 2
-        if degrees == 2:
-            return 2 * self._exponential(Purpose.SQUARE)
-        if (launch := kernels.launcher(self.reference)) is None:
-            return self._draw_gamma(degrees / 2 - 1 / 3) * 2
-        return launch.one_each(self.reference, self.key, self.chains, self.step, Purpose.SQUARE, degrees)[:, None]
+        return 2 * self._one_each(Purpose.SQUARE) if degrees == 2 else self._one_each(Purpose.SQUARE, degrees)
 
     def exponential(self) -> Tensor:
-        return self._exponential(Purpose.ACCEPT)
+        return self._one_each(Purpose.ACCEPT)
 
     def uniform(self) -> Tensor:
         return self._fine_uniform(Purpose.MEMORY, self.step)[:, None]
@@ -122,9 +118,12 @@ class Philox(Streams):
         pairs = (*_normal_pair(a, b, self.reference), *_normal_pair(c, d, self.reference))
         return torch.stack(pairs, -1).reshape(len(chains), -1)[:, :width]
 
-    def _exponential(self, purpose: Purpose) -> Tensor:
+    def _one_each(self, purpose: Purpose, degrees: int = 0) -> Tensor:
+        """Standard exponentials, or chi-square numbers of three degrees or more: (rows, 1)."""
         if (launch := kernels.launcher(self.reference)) is not None:
-            return launch.one_each(self.reference, self.key, self.chains, self.step, purpose)[:, None]
+            return launch.one_each(self.reference, self.key, self.chains, self.step, purpose, degrees)[:, None]
+        if degrees:
+            return self._draw_gamma(degrees / 2 - 1 / 3) * 2
         word = words(self.key, self._chains, self.step, self._chains * 0, purpose)[0]
         return -_uniform(word, self.reference).log()[:, None]
 

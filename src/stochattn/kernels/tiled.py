@@ -2,9 +2,10 @@
 
 A state of some hundred dimensions does not fit the registers of a block, so a step is a few launches: `scores`
 multiplies states and memories, `weigh` turns logits into weights, and `read_out` multiplies weights and memories and,
-for ULA, moves the states. MALA also has `propose` and `decide`. Products are of float16 pairs, as in `programs.py`.
-They take nearly all of the time; a product whose weights are made in registers takes three times as long.
-Rows are padded, so that no tile is cut; a chain is computed in the same way whatever other chains there are.
+for ULA, moves the states. MALA also has `propose` and `decide`. Products are of float16 pairs, as in `programs.py`, but
+x is high + low: the units of states and memories are so small that low is accurate. Products take nearly all of the
+time; a product whose weights are made in registers takes three times as long. Rows are padded, so that no tile is cut,
+and a chain is computed in the same way whatever other chains there are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .numbers import exponential, normals
-from .programs import ACCEPT, LN2, LOG2E, STEP, propose_outside
+from .programs import ACCEPT, LN2, LOG2E, STEP, propose_outside, split_float
 
 WEIGHT_SCALE = tl.constexpr(1024.0)  # so that the low parts of weights are accurate
 
@@ -29,13 +30,6 @@ def tile(first_row, first_column, width, ROWS: tl.constexpr, COLUMNS: tl.constex
     """Offsets of a tile of a matrix with rows of this width."""
     rows = first_row + tl.arange(0, ROWS)
     return rows[:, None].to(tl.int64) * width + first_column + tl.arange(0, COLUMNS)[None, :]
-
-
-@triton.jit
-def split_float(x):
-    """x as high + low, both float16. The units of states and memories are small enough for low to be accurate."""
-    high = x.to(tl.float16)
-    return high, (x - high.to(tl.float32)).to(tl.float16)
 
 
 @triton.jit
@@ -85,7 +79,7 @@ def weigh(
         logits = tl.load(logits_ptr + places + k, mask=real, other=-float("inf"))
         weights = tl.exp2(logits - top[:, None])
         total += tl.sum(weights, 1)
-        a, b = split_float(weights * WEIGHT_SCALE)
+        a, b = split_float(weights * WEIGHT_SCALE, 1.0)
         tl.store(weight_high_ptr + places + k, a, mask=real)
         tl.store(weight_low_ptr + places + k, b, mask=real)
     tl.store(total_ptr + rows, total)
@@ -118,7 +112,7 @@ def read_out_ula(
     places = tile(first_row, first, R, C, D)
     noise = normals(key, first_chain + first_row + tl.arange(0, C), step, first, STEP, C, D, tl.float32, FAST)
     u = (1 - alpha) * tl.load(u_ptr + places) + alpha * attended + tl.sqrt(2 * alpha / beta) * noise
-    a, b = split_float(u)
+    a, b = split_float(u, 1.0)
     tl.store(u_ptr + places, u)
     tl.store(state_high_ptr + places, a)
     tl.store(state_low_ptr + places, b)
@@ -207,7 +201,7 @@ def propose(
     noise = normals(key, first_chain + first_row + tl.arange(0, C), step, first, STEP, C, D, tl.float32, FAST)
     u, attended = tl.load(u_ptr + here), tl.load(attended_ptr + here)
     new = u + alpha * (attended - u) + tl.sqrt(2 * alpha / beta) * tl.where(inside, noise, 0.0)
-    a, b = split_float(new)
+    a, b = split_float(new, 1.0)
     places = tile(first_row, first, R, C, D)
     tl.store(u_ptr + there, new)
     tl.store(state_high_ptr + places, a)

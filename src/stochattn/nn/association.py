@@ -9,7 +9,6 @@ import math
 import warnings
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -79,12 +78,12 @@ class Association:
                 xi = self.attend(xi)
             return xi
         check_positive("tolerance", tolerance, "It is the length of a step after which a state stops.")
-        moving: Tensor | None = None
+        moving = torch.ones((), dtype=torch.bool, device=xi.device)
         for _ in range(MAX_STEPS if n_steps is None else n_steps):
             new = self.attend(xi)
             step = (new - xi).detach().square().sum(-1, keepdim=True).sqrt()
-            xi = new if moving is None else torch.where(moving, new, xi)
-            moving = step > tolerance if moving is None else moving & (step > tolerance)
+            xi = torch.where(moving, new, xi)
+            moving = moving & (step > tolerance)
             if not moving.any():
                 return xi
         if n_steps is None:
@@ -200,20 +199,14 @@ def _log_normal_mass(low: Tensor, high: Tensor) -> Tensor:
     return tail + torch.log(-torch.expm1(torch.special.log_ndtr(low) - tail))
 
 
-class Banks(NamedTuple):
-    """patterns (*B, K, d), log_r (*B, K), and values (*B, K, v) or None, as tensors of one dtype and device."""
-
-    patterns: Tensor
-    log_r: Tensor
-    values: Tensor | None
-
-
-def check_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLike | None) -> Banks:
-    """The rows of one bank (K, d), or of a batch of banks (*B, K, d), with the checks of `MemoryBank`."""
+def check_banks(
+    patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLike | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Patterns (*B, K, d), log_r (*B, K) and values (*B, K, v) or None, as tensors, with the checks of `MemoryBank`."""
     shape = tuple(np.shape(patterns))
     if len(shape) < 3:
         bank = MemoryBank(patterns, log_r, values)
-        return Banks(*(_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values)))
+        return _as_tensor(bank.patterns), _as_tensor(bank.log_r), _as_tensor(bank.values)
     if 0 in shape:
         raise ValueError(f"patterns must be banks (..., K, d) with at least one row each; got shape {shape}.")
     if log_r is not None:
@@ -227,13 +220,13 @@ def check_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLike 
         remedy = " Pass values[..., None] for one number per memory." if np.shape(values) == shape[:-1] else ""
         raise ValueError(f"{rule}; got shape {tuple(np.shape(values))}.{remedy}")
     bank = MemoryBank(_flat(patterns), log_r, None if values is None else _flat(values))
-    rows = (_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values))
-    batch = Banks(*(None if x is None else x.unflatten(0, shape[:-1]) for x in rows))
-    empty = (batch.log_r == -math.inf).all(-1)
+    tensors = (_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values))
+    rows, logs, read = (None if x is None else x.unflatten(0, shape[:-1]) for x in tensors)
+    empty = (logs == -math.inf).all(-1)
     if empty.any():
         first = tuple(empty.nonzero()[0].tolist())
         raise ValueError(f"log_r must leave at least one memory in every bank; bank {first} has only −inf.")
-    return batch
+    return rows, logs, read
 
 
 def beta_tensor(
@@ -282,12 +275,11 @@ def positive_beta(beta: Tensor, like: Tensor) -> Tensor:
     return beta.to(like.dtype)
 
 
-def natural_beta(banks: Banks) -> Tensor:
+def natural_beta(patterns: Tensor, log_r: Tensor) -> Tensor:
     """The natural beta of every bank, of shape B."""
-    patterns, log_r, _ = banks
     if patterns.ndim == 2:
         return patterns.new_tensor(natural(MemoryBank(patterns, log_r)))
-    return torch.stack([natural_beta(Banks(*bank, None)) for bank in zip(patterns, log_r, strict=True)])
+    return torch.stack([natural_beta(*bank) for bank in zip(patterns, log_r, strict=True)])
 
 
 def _flat(x: ArrayLike) -> ArrayLike:

@@ -311,7 +311,10 @@ def _attend_on_ranks(
         steps = steps_of()
         same: dict[str, Fact] = {"n_steps": steps.n_steps, "alpha": steps.alpha, "noise": steps.noise}
         if steps.n_steps and steps.noise:
-            same["the state of the generator"] = _generator_state(steps.generator, memory.bank.shard.patterns.device)
+            device = memory.bank.shard.patterns.device
+            default = torch.cuda.default_generators[device.index] if device.type == "cuda" else torch.default_generator
+            state = (steps.generator or default).get_state()
+            same["the state of the generator"] = zlib.crc32(state.numpy().tobytes())
         return same
 
     xi, at = memory.agree_on_states("stochastic_attention", query, beta, facts)
@@ -322,12 +325,3 @@ def _attend_on_ranks(
         if spread:
             xi = add_noise(xi, spread)
     return memory.bank.attend(xi, at, memory.bank.shard.values).to(query.dtype)
-
-
-def _generator_state(generator: torch.Generator | None, device: torch.device) -> int:
-    """A checksum of the state of a generator, or of torch's own on a device."""
-    if generator is not None:
-        state = generator.get_state()
-    else:
-        state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-    return zlib.crc32(state.numpy().tobytes())

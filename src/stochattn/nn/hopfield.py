@@ -75,12 +75,11 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
             add_tensors(self, False, patterns=None, values=None, log_r=None)
             self.register_buffer("beta", torch.tensor(patterns.beta, dtype=torch.float64), persistent=False)
             return
-        banks = check_banks(patterns, log_r, values)
+        rows, logs, read = check_banks(patterns, log_r, values)
         self.learn = bool(learn)
-        add_tensors(self, self.learn, patterns=banks.patterns, values=banks.values)
-        beta = natural_beta(banks) if is_natural else beta
-        beta = beta_tensor(beta, tuple(banks.patterns.shape[:-2]), banks.patterns, learn_beta)
-        add_tensors(self, False, log_r=banks.log_r, beta=beta)
+        add_tensors(self, self.learn, patterns=rows, values=read)
+        beta = beta_tensor(natural_beta(rows, logs) if is_natural else beta, tuple(rows.shape[:-2]), rows, learn_beta)
+        add_tensors(self, False, log_r=logs, beta=beta)
 
     def forward(
         self, xi: Tensor, n_steps: int | None = None, *, tolerance: float | None = None, mask: Tensor | None = None
@@ -173,12 +172,12 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         if (values is None) != (self.values is None):
             has = "none" if self.values is None else "them"
             raise ValueError(f"values must be given exactly when the memory has them; this one has {has}.")
-        new = check_banks(patterns, log_r, values)
-        old, got = tuple(self.patterns.shape), tuple(new.patterns.shape)
+        rows, logs, read = check_banks(patterns, log_r, values)
+        old, got = tuple(self.patterns.shape), tuple(rows.shape)
         if got[:-2] != old[:-2] or got[-1] != old[-1]:
             batch = "".join(f"{size}, " for size in old[:-2])
             raise ValueError(f"patterns must have shape ({batch}K_new, {old[-1]}), as the memory has; got {got}.")
-        pairs = ((self.patterns, new.patterns, -2), (self.log_r, new.log_r, -1), (self.values, new.values, -2))
+        pairs = ((self.patterns, rows, -2), (self.log_r, logs, -1), (self.values, read, -2))
         return self._with(*(None if y is None else torch.cat((x, y.to(x)), dim) for x, y, dim in pairs))
 
     def remove(self, indices: ArrayLike) -> HopfieldMemory:

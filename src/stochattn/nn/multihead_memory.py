@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._backend.arrays import ArrayLike
-from .._backend.checks import check_count, check_positive
+from .._backend.checks import check_choice, check_count, check_positive
 from .association import Association, add_tensors, beta_tensor, positive_beta, states_like
 from .hopfield import HopfieldMemory
 from .steps import wide
@@ -68,25 +68,22 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         super().__init__()
         names = (project,) if isinstance(project, str) else tuple(project)
         for name in names:
-            if name not in PROJECTIONS:
-                raise ValueError(f"project must name some of {', '.join(map(repr, PROJECTIONS))}; got {name!r}.")
+            check_choice("each of project", name, PROJECTIONS)
         self.projected = tuple(name for name in PROJECTIONS if name in names)
         self.embed_dim, self.num_heads = check_count("embed_dim", embed_dim), check_count("num_heads", num_heads)
         self.kdim = self.embed_dim if kdim is None else check_count("kdim", kdim)
         self.vdim = self.kdim if vdim is None else check_count("vdim", vdim)
         self.n_steps = None if n_steps is None and tolerance is not None else check_count("n_steps", n_steps, 0)
-        self.tolerance = (
-            None if tolerance is None else check_positive("tolerance", tolerance, "It is the length of a step.")
-        )
+        self.tolerance = None if tolerance is None else check_positive("tolerance", tolerance, "None is no tolerance.")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must lie between 0 and 1, without 1; got {dropout!r}.")
         self.dropout = float(dropout)
         self.head_dim, self.v_head_dim, self.out_dim = self._widths(head_dim, v_head_dim, out_dim)
-        widths = {"query": self.embed_dim, "stored": self.kdim, "value": self.vdim}
-        self.norms = nn.ModuleDict({name: nn.LayerNorm(width) for name, width in widths.items() if layer_norm})
+        self.widths = {"query": self.embed_dim, "stored": self.kdim, "value": self.vdim}
+        self.norms = nn.ModuleDict({name: nn.LayerNorm(width) for name, width in self.widths.items() if layer_norm})
         self.head_norm = nn.LayerNorm(self.head_dim) if head_norm else None
         into = {"query": self.head_dim, "stored": self.head_dim, "value": self.v_head_dim}
-        maps = {name: (width, self.num_heads * into[name]) for name, width in widths.items()}
+        maps = {name: (width, self.num_heads * into[name]) for name, width in self.widths.items()}
         maps["out"] = (self.num_heads * self.v_head_dim, self.out_dim)
         self.maps = nn.ModuleDict({name: nn.Linear(*maps[name], bias=bias) for name in self.projected})
         chosen = 1 / math.sqrt(self.head_dim) if beta is None else beta
@@ -148,7 +145,7 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
     def heads(self, name: str, x: Tensor) -> Tensor:
         """Rows (..., n, width) of "query", "stored" or "value" in heads: (..., num_heads or 1, n, width of a head)."""
-        width = {"query": self.embed_dim, "stored": self.kdim, "value": self.vdim}[name]
+        width = self.widths[name]
         if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != width:
             got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
             called = "values" if name == "value" else name
@@ -161,15 +158,15 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         return self.head_norm(x) if self.head_norm is not None and name != "value" else x
 
     def _widths(self, head_dim: int | None, v_head_dim: int | None, out_dim: int | None) -> tuple[int, int, int]:
-        fixed = {"query": self.embed_dim, "stored": self.kdim}
-        unprojected = next((width for name, width in fixed.items() if name not in self.projected), None)
+        widths = {"query": self.embed_dim, "stored": self.kdim}
+        fixed = {name: width for name, width in widths.items() if name not in self.projected}
         if head_dim is None:
-            if unprojected is None and self.embed_dim % self.num_heads:
+            if not fixed and self.embed_dim % self.num_heads:
                 rule = f"embed_dim must be a multiple of num_heads={self.num_heads}"
                 raise ValueError(f"{rule}; got {self.embed_dim}. Or pass head_dim.")
-            head_dim = self.embed_dim // self.num_heads if unprojected is None else unprojected
+            head_dim = next(iter(fixed.values()), self.embed_dim // self.num_heads)
         for name, width in fixed.items():
-            if name not in self.projected and width != head_dim:
+            if width != head_dim:
                 rule = f"head_dim must be the width {width} of {name} rows, which have no linear map"
                 raise ValueError(f'{rule}; got {head_dim}. Add "{name}" to project.')
         if v_head_dim is None:

@@ -95,7 +95,7 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
     def __init__(self, head_steps: HeadSteps, module: nn.Module, **capped: object) -> None:
         super().__init__()
         self.head_steps, self.module, self.called = head_steps, module, False
-        self.capped = {name: value for name, value in capped.items() if value is not None}  # softcap, sinks
+        self.capped = capped  # softcap, sinks
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), options: Any = None) -> Any:
         # A compiled graph that runs in Python contains the steps already.
@@ -389,7 +389,8 @@ def _attend(
     **options: object,
 ) -> tuple[Tensor, Tensor | None]:
     """The attention that transformers calls in each layer: its own "sdpa", after the steps of the queries."""
-    capped = {ours: options.pop(theirs, None) for theirs, ours in CAPS.items()}
+    passed = {ours: options.pop(theirs, None) for theirs, ours in CAPS.items()}
+    capped = {name: value for name, value in passed.items() if value is not None}
     for name, option in options.items():  # transformers' own "sdpa" drops unknown ones
         if isinstance(option, Tensor) and name not in allowed_tensors:
             rule = f"{name} must be None with the implementation 'stochastic', because torch's attention has none"
@@ -400,8 +401,7 @@ def _attend(
         rule = f"attention_mask must have one row per query; {problem}"
         raise ValueError(f"{rule}. Use stochastic(model, ...), or a newer release of transformers.")
     head_steps = steps_of(module)
-    changes = head_steps.steps.n_steps or any(value is not None for value in capped.values())
-    with InterceptedCalls(head_steps, module, **capped) if changes else nullcontext():
+    with InterceptedCalls(head_steps, module, **capped) if head_steps.steps.n_steps or capped else nullcontext():
         return readout(module, query, key, value, attention_mask, **options)
 
 

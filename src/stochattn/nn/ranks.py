@@ -200,11 +200,7 @@ class ShardedMemory:
         return draws
 
     def agree_on_states(
-        self,
-        call: str,
-        xi: ArrayLike,
-        beta: float | None = None,
-        further: Callable[[], Mapping[str, Fact]] = dict,
+        self, call: str, xi: ArrayLike, beta: float | None = None, further: Callable[[], Mapping[str, Fact]] = dict
     ) -> tuple[Tensor, float]:
         """xi (..., d) as a tensor like the memories, and beta, both checked, if all ranks make this call with the same.
 
