@@ -25,11 +25,11 @@ from .steps import (
     LangevinSteps,
     additive,
     is_transformed,
-    leading_of_keys,
     noise_source,
+    require_broadcast,
     require_floats,
+    require_mask,
     require_seed,
-    require_shapes,
     wide,
 )
 
@@ -71,19 +71,19 @@ def stochastic_attention(
     >>> stochattn.nn.stochastic_attention(q, k, v, n_steps=5, seed=0).shape
     torch.Size([2, 3])
     """
-    steps_of = partial(LangevinSteps, n_steps, alpha, noise, choose_beta(beta, scale), generator)
+    beta = _choose_beta(beta, scale)
+    steps_of = partial(LangevinSteps, n_steps, alpha, noise, beta, generator)
     if isinstance(key, ShardedMemory) or isinstance(value, ShardedMemory):
         is_passed = {"attn_mask": attn_mask is not None, "is_causal": is_causal, "softcap": softcap is not None}
         is_passed |= {"dropout_p": bool(dropout_p), "seed": seed is not None, "sinks": sinks is not None}
-        return _attend_on_ranks(query, key, value, choose_beta(beta, scale), steps_of, is_passed)
+        return _attend_on_ranks(query, key, value, beta, steps_of, is_passed)
     steps = steps_of()
-    require_shapes(query, key, value, attn_mask, is_causal)
+    query, groups = _check_shapes(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:
         raise ValueError(f"dropout_p must lie between 0 and 1; got {dropout_p!r}.")
     seed, dtype = require_seed(seed, generator), query.dtype
     if not query.is_meta and dtype != torch.float64 and torch.is_autocast_enabled(query.device.type):
         dtype = torch.get_autocast_dtype(query.device.type)  # which torch's attention would return
-    query, groups = _broadcast(query, key)
     if not query.numel() or not key.shape[-2]:  # an error in some versions of torch
         return query.new_zeros((*query.shape[:-1], value.shape[-1]), dtype=dtype)
     # Not on a GPU, where torch would store all weights for shared heads.
@@ -125,9 +125,8 @@ def langevin_states(
     >>> stochattn.nn.langevin_states(torch.zeros(2, 4), torch.eye(4), n_steps=5, seed=0).shape
     torch.Size([2, 4])
     """
-    steps = LangevinSteps(n_steps, alpha, noise, choose_beta(beta, scale), generator)
-    require_shapes(query, key, key, attn_mask, is_causal)
-    query, groups = _broadcast(query, key)
+    steps = LangevinSteps(n_steps, alpha, noise, _choose_beta(beta, scale), generator)
+    query, groups = _check_shapes(query, key, key, attn_mask, is_causal)
     if not query.numel() or not key.shape[-2]:
         return wide(query).clone()
     (key,) = _repeat_heads(groups, key)
@@ -233,19 +232,19 @@ def _in_one_launch(
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed() or keys.softcap is not None:
         return None
     beta, noise = keys.beta, add_noise if isinstance(add_noise, DeviceNoise) else None
-    if isinstance(beta, Tensor) or isinstance(spread, Tensor) or noise is not add_noise:
+    if isinstance(beta, Tensor) or noise is not add_noise:
         return None
     key = keys.key if keys.narrow is None else keys.narrow
     needs_gradient = any(x is not None and x.requires_grad for x in (xi, key, keys.mask)) and torch.is_grad_enabled()
     if needs_gradient or (launch := kernels.layer_launcher(xi)) is None:
         return None
     unread = torch.zeros(1, dtype=torch.int64, device=xi.device)  # without noise, no key is read
-    settings = launch.Steps(steps.n_steps, steps.alpha, beta, spread, keys.is_causal)
     key, seed = key.expand(*xi.shape[:-2], *key.shape[-2:]), unread if noise is None else noise.key
-    return cast("Tensor | None", launch.states_after_steps(xi, key, keys.mask, seed, settings))
+    settings = (steps.n_steps, steps.alpha, beta, spread)
+    return cast("Tensor | None", launch.states_after_steps(xi, key, keys.mask, keys.is_causal, seed, *settings))
 
 
-def choose_beta(beta: float | Tensor | None, scale: float | Tensor | None) -> float | Tensor | None:
+def _choose_beta(beta: float | Tensor | None, scale: float | Tensor | None) -> float | Tensor | None:
     """beta or scale, which are two names of one argument."""
     if beta is not None and scale is not None:
         raise ValueError(f"scale must be None if beta is given: they are one argument; got {scale!r} and {beta!r}.")
@@ -274,14 +273,33 @@ def fill_empty_rows(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     return mask | blind if boolean else mask.masked_fill(blind, 0.0), blind
 
 
-def _broadcast(query: Tensor, key: Tensor) -> tuple[Tensor, int]:
+def _check_shapes(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool
+) -> tuple[Tensor, int]:
     """The queries with the leading dimensions of the result, and how many of their heads share a head of keys."""
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point() or not x.shape[-1]:
+            got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+            raise TypeError(f"{name} must be a tensor of real numbers, (..., length, width); got {got}.")
     q, k = query.shape, key.shape
-    if q[:-2] == k[:-2]:
-        return query, 1
-    of_keys = leading_of_keys(q, k)
-    leading = torch.broadcast_shapes(q[:-2], of_keys)
-    groups = of_keys[-1] // k[-3] if len(k) > 2 and k[-3] else 1
+    if q[-1] != k[-1]:
+        raise ValueError(f"key must have the width of query, {q[-1]}, so that steps mix the two; got {k[-1]}.")
+    if k[:-1] != value.shape[:-1]:
+        raise ValueError(f"value must be (..., S, v) beside key {tuple(k)}; got {tuple(value.shape)}.")
+    leading, groups = q[:-2], 1
+    if leading != k[:-2]:
+        shared = len(q) > 2 and len(k) > 2 and k[-3] > 0 and q[-3] % k[-3] == 0 and q[-3] > 1
+        groups = q[-3] // k[-3] if shared else 1
+        try:
+            leading = torch.broadcast_shapes(leading, (*k[:-3], q[-3]) if shared else k[:-2])
+        except RuntimeError:
+            rule = "query must have the leading dimensions of key, up to broadcasting, or a multiple of its heads (-3)"
+            raise ValueError(f"{rule}; got shapes {tuple(q)} and {tuple(k)}.") from None
+    if mask is not None:
+        if is_causal:
+            raise ValueError("attn_mask must be None if is_causal is True, as in torch. Combine the two, or drop one.")
+        require_mask("attn_mask", mask, "True for a visible key")
+        require_broadcast("attn_mask", mask, (*leading, q[-2], k[-2]), at_least=2)
     return query if leading == q[:-2] else query.expand(*leading, *q[-2:]), groups
 
 

@@ -1,4 +1,4 @@
-"""LangevinSteps: the checked settings of the steps that queries take, the noise of steps, and checks of attention.
+"""LangevinSteps: the checked settings of the steps that queries take, the noise of steps, and checks of tensors.
 
 The normal numbers come from torch's generators, from a seed, and from fast methods on CPUs and on GPUs.
 """
@@ -142,36 +142,6 @@ def require_broadcast(name: str, mask: Tensor, logits: tuple[int, ...], at_least
         raise ValueError(f"{name} must broadcast to the logits, {logits}; got {tuple(mask.shape)}.")
 
 
-def require_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> None:
-    """An error unless the arguments of an attention fit each other."""
-    for name, x in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point() or not x.shape[-1]:
-            got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-            raise TypeError(f"{name} must be a tensor of real numbers, (..., length, width); got {got}.")
-    q, k = query.shape, key.shape
-    if q[-1] != k[-1]:
-        raise ValueError(f"key must have the width of query, {q[-1]}, so that steps mix the two; got {k[-1]}.")
-    if k[:-1] != value.shape[:-1]:
-        raise ValueError(f"value must be (..., S, v) beside key {tuple(k)}; got {tuple(value.shape)}.")
-    try:
-        leading = q[:-2] if q[:-2] == k[:-2] else torch.broadcast_shapes(q[:-2], leading_of_keys(q, k))
-    except RuntimeError:
-        rule = "query must have the leading dimensions of key, up to broadcasting, or a multiple of its heads (-3)"
-        raise ValueError(f"{rule}; got shapes {tuple(q)} and {tuple(k)}.") from None
-    if mask is None:
-        return
-    if is_causal:
-        raise ValueError("attn_mask must be None if is_causal is True, as in torch. Combine the two, or drop one.")
-    require_mask("attn_mask", mask, "True for a visible key")
-    require_broadcast("attn_mask", mask, (*leading, q[-2], k[-2]), at_least=2)
-
-
-def leading_of_keys(query: torch.Size, key: torch.Size) -> tuple[int, ...]:
-    """The leading dimensions (..., heads) of keys once each serves the query heads that share it."""
-    shared = len(query) > 2 and len(key) > 2 and key[-3] > 0 and query[-3] % key[-3] == 0 and query[-3] > 1
-    return (*key[:-3], query[-3]) if shared else tuple(key[:-2])
-
-
 class DeviceNoise:
     """A function add(x, spread): x + spread ε, in place; ε is a function of a random key and of the call's number.
 
@@ -261,8 +231,11 @@ def _plain(like: Tensor, generator: torch.Generator | None) -> AddNoise:
     return add
 
 
-def _add(x: Tensor, eps: Tensor, spread: float | Tensor) -> Tensor:
-    return x.addcmul_(eps, spread) if isinstance(spread, Tensor) else x.add_(eps, alpha=spread)
+def _add(x: Tensor, eps: Tensor, spread: float | Tensor, scale: float = 1.0) -> Tensor:
+    """x + scale spread ε, in place."""
+    if isinstance(spread, Tensor):
+        return x.addcmul_(eps, spread, value=scale)
+    return x.add_(eps, alpha=scale * spread)
 
 
 def _from_seed(seed: int | Tensor) -> AddNoise:
@@ -313,10 +286,9 @@ def _by_quantiles(shape: torch.Size, generator: torch.Generator | None, n_steps:
         words = draw() if ahead is None else ahead.result()
         integers = torch.from_numpy(words.view(np.int32)[: uniform.numel()]).view(shape)
         eps = torch.add(middle, integers, alpha=unit, out=uniform).erfinv_()
-        if isinstance(spread, Tensor):  # autograd keeps the numbers of each step for the gradient of the spread
-            x.addcmul_(eps.clone() if spread.requires_grad else eps, spread, value=SQRT_2)
-        else:
-            x.add_(eps, alpha=SQRT_2 * spread)
+        if isinstance(spread, Tensor) and spread.requires_grad:
+            eps = eps.clone()  # which autograd keeps for the gradient of the spread
+        x = _add(x, eps, spread, SQRT_2)
         remaining -= 1
         # The same numbers, drawn while the attention of the next step is computed.
         ahead = _thread(os.getpid()).submit(draw) if remaining > 0 else None
