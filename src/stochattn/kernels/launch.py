@@ -41,8 +41,8 @@ def runs_on(device: torch.device) -> bool:
     return True
 
 
-def normals(reference: Tensor, key: int, chains: range, step: int, purpose: int, width: int) -> Tensor:
-    """Standard normals of a purpose at a step: (len(chains), width)."""
+def normals(reference: Tensor, key: int | Tensor, chains: range, step: int, purpose: int, width: int) -> Tensor:
+    """Standard normals of a purpose at a step: (len(chains), width). A key on the device is a tensor (1,)."""
     out = reference.new_empty(len(chains), width)
     grid, constants = _tiles(out)
     with torch.cuda.device_of(out):

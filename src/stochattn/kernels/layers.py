@@ -17,10 +17,10 @@ from torch import Tensor
 from triton.runtime import OutOfResources
 
 from .._backend.random import Purpose
+from . import launch
 from .numbers import normals as tile_normals
-from .programs import LOG2E, split_float
+from .programs import LOG2E, STEP, split_float
 
-STEP = tl.constexpr(int(Purpose.STEP))
 LOWEST = tl.constexpr(-1e30)  # below any logit, and not infinite
 
 
@@ -29,16 +29,6 @@ def unit_of(key_max_ptr, query_max_ptr, head, reach):
     """A power of two that is not below any entry of the keys and queries of a head, nor below `reach`."""
     largest = tl.maximum(tl.load(key_max_ptr + head), tl.load(query_max_ptr + head))
     return tl.exp2(tl.ceil(tl.log2(tl.maximum(tl.maximum(largest, reach), 1e-30))))
-
-
-@triton.jit(do_not_specialize=["n", "width", "step"])
-def fill_noise(out_ptr, seed_ptr, n, width, step, C: tl.constexpr, D: tl.constexpr, FAST: tl.constexpr):
-    """The normals that `take_steps` adds at a step, before they are scaled: out (n, width), a row for each query."""
-    rows = tl.program_id(0) * C + tl.arange(0, C)
-    columns = tl.arange(0, D)
-    values = tile_normals(tl.load(seed_ptr), rows, step, 0, STEP, C, D, tl.float32, FAST)
-    real = (rows[:, None] < n) & (columns[None, :] < width)
-    tl.store(out_ptr + rows[:, None].to(tl.int64) * width + columns[None, :], values, mask=real)
 
 
 @triton.jit(do_not_specialize=["S", "d"])
@@ -140,14 +130,8 @@ BLOCKS = ((64, 64), (16, 64), (16, 32))
 
 def normals(like: Tensor, seed: Tensor, step: int) -> Tensor:
     """The standard normals of a step (0, 1, ...) for states like these (..., d), a function of the seed, in float32."""
-    d, out = like.shape[-1], torch.empty_like(like, memory_format=torch.contiguous_format)
-    D = max(triton.next_power_of_2(d), 16)
-    C = max(4096 // D, 1)
-    with torch.cuda.device_of(out):
-        fill_noise[(triton.cdiv(out.numel() // d, C),)](
-            out, seed, out.numel() // d, d, step, C=C, D=D, FAST=out.is_cuda
-        )
-    return out
+    d = like.shape[-1]
+    return launch.normals(like, seed, range(like.numel() // d), step, Purpose.STEP, d).view(like.shape)
 
 
 def states_after_steps(
