@@ -120,7 +120,7 @@ class DeviceChains:
         for C, B in self._blocks(len(u)):
             if (C, B) in self.too_large:
                 continue
-            constants |= {"R": R, "B": B, "C": C, "ON_CHIP": max(K, R) <= BLOCK, "FAST": u.is_cuda}
+            constants |= {"R": R, "B": B, "C": C, "ON_CHIP": K <= BLOCK, "FAST": u.is_cuda}
             try:
                 with torch.cuda.device_of(u):
                     program[(triton.cdiv(len(u), C),)](u, *arguments, **constants, num_warps=4)
@@ -132,14 +132,12 @@ class DeviceChains:
     def _blocks(self, n: int) -> list[tuple[int, int]]:
         """Chains and memories of a block, the fastest first; smaller blocks are for smaller chips."""
         K, R = self.memories.high.shape
-        if max(K, R) <= BLOCK:
+        if K <= BLOCK:
             return [(16, K), (64, K)] if n <= MAX_SPREAD_CHAINS else [(64, K), (16, K)]
         least, few, many = (min(size, K) for size in (32, 64, BLOCK))
         if R <= 64:
             return [(64, many), (64, few), (16, few)]
-        if R <= BLOCK or self.program == "ula":
-            return [(64, few), (16, few), (16, least)]
-        return [(16, few), (16, least)]
+        return [(64, few), (16, few), (16, least)]
 
 
 def _tiles(out: Tensor) -> tuple[tuple[int, int], dict[str, int]]:

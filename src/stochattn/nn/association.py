@@ -137,10 +137,10 @@ class Association:
         """
         with torch.no_grad():
             patterns, beta = self.patterns.double(), self.beta.double()[..., None, None]
-            centre = shares.unsqueeze(-2) @ patterns
-            ways, y = patterns - centre, x - centre
+            center = shares.unsqueeze(-2) @ patterns
+            ways, y = patterns - center, x - center
             lengths = ways.square().sum(-1).sqrt().unsqueeze(-2)
-            safe = torch.where(lengths > 0, lengths, 1.0)  # a memory at the centre moves nothing
+            safe = torch.where(lengths > 0, lengths, 1.0)  # a memory at the center moves nothing
             along = y @ ways.mT / safe
             across = (y.square().sum(-1, keepdim=True) - along.square()).clamp_min(0.0)
             components = shares.log().unsqueeze(-2) - beta / 2 * (across + (along - lengths).square())
@@ -211,8 +211,7 @@ def check_banks(
         raise ValueError(f"patterns must be banks (..., K, d) with at least one row each; got shape {shape}.")
     if log_r is not None:
         if (got := tuple(np.shape(log_r))) not in (shape[:-1], shape[-2:-1]):
-            shapes = f"({shape[-2]},) or {shape[:-1]}"
-            raise ValueError(f"log_r must have one entry for each memory, shape {shapes}; got shape {got}.")
+            raise ValueError(f"log_r must have shape ({shape[-2]},) or {shape[:-1]}, an entry per memory; got {got}.")
         logs = log_r if isinstance(log_r, Tensor) else torch.tensor(np.asarray(log_r))
         log_r = logs.expand(shape[:-1]).reshape(-1)
     if values is not None and (np.ndim(values) != len(shape) or tuple(np.shape(values))[:-1] != shape[:-1]):
@@ -237,9 +236,8 @@ def beta_tensor(
     learn_beta: whether any other beta becomes a parameter; of: what the batch consists of, for the messages
     """
     if isinstance(beta, Tensor) and not isinstance(beta, nn.Parameter) and beta.requires_grad:
-        rule = "beta must be a number or an nn.Parameter"
-        remedy = "A module would detach it; pass nn.Parameter(beta), or learn_beta=True."
-        raise TypeError(f"{rule}; got a tensor that requires a gradient and is not a parameter. {remedy}")
+        rule = "beta must be a number or an nn.Parameter; got a tensor that requires a gradient and is not a parameter"
+        raise TypeError(f"{rule}. A module would detach it; pass nn.Parameter(beta), or learn_beta=True.")
     kind = {"dtype": like.dtype, "device": like.device}
     if isinstance(beta, Tensor | np.ndarray) and beta.ndim:
         fits = tuple(beta.shape) == batch

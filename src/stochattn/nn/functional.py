@@ -6,7 +6,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -19,11 +19,11 @@ from .._backend.checks import check_positive
 from ..storage.ranks import Fact
 from .ranks import ShardedMemory, require_left_out
 from .steps import (
-    HALF,
     AddNoise,
     DeviceNoise,
     LangevinSteps,
     additive,
+    describe,
     is_transformed,
     noise_source,
     require_broadcast,
@@ -144,12 +144,12 @@ class Keys:
     mask: Tensor | None = None
     is_causal: bool = False
     softcap: float | None = None
-    narrow: Tensor | None = None  # the keys in half precision, if they were
+    stored: Tensor | None = None  # the keys in their own dtype, if `key` is in that of the states
 
     def wide(self) -> Keys:
         """The keys in the dtype of the states that take steps, with the mask as numbers to add."""
-        key, narrow = wide(self.key), self.key if self.key.dtype in HALF else None
-        return Keys(key, self.beta, additive(self.mask, key), self.is_causal, self.softcap, narrow)
+        key = wide(self.key)
+        return replace(self, key=key, mask=additive(self.mask, key), stored=self.key)
 
     def attend(self, xi: Tensor, value: Tensor, dropout_p: float = 0.0, share: bool = False) -> Tensor:
         """softmax(beta K ξ) V for states (..., L, d) and values (..., S, v); share: heads of queries share keys."""
@@ -187,8 +187,7 @@ def _prepare_keys(
         mask = _mask_with_sinks(query, key, additive(_causal(query, key) if is_causal else mask, query), sinks)
         key, is_causal = pad(key, (0, 0, 0, 1)), False
     if isinstance(beta, Tensor) and torch.broadcast_shapes(beta.shape, rows) != rows:
-        got = tuple(beta.shape)
-        raise ValueError(f"beta must be a number or broadcast to (..., L, 1), here {rows}; got {got}.")
+        raise ValueError(f"beta must be a number or broadcast to (..., L, 1), here {rows}; got {tuple(beta.shape)}.")
     return Keys(key, beta, mask, is_causal, softcap), blind
 
 
@@ -196,8 +195,7 @@ def _mask_with_sinks(query: Tensor, key: Tensor, mask: Tensor | None, sinks: Ten
     """Numbers to add to the logits of all keys and of a last one, the sink: (..., heads, L, S + 1)."""
     heads = query.shape[-3] if query.ndim > 2 else 1
     if not isinstance(sinks, Tensor) or tuple(sinks.shape) != (heads,):
-        got = tuple(sinks.shape) if isinstance(sinks, Tensor) else type(sinks).__name__
-        raise ValueError(f"sinks must be a tensor of shape ({heads},), one logit per head; got {got}.")
+        raise ValueError(f"sinks must be a tensor of shape ({heads},), one logit per head; got {describe(sinks)}.")
     seen = query.new_zeros((1, key.shape[-2])) if mask is None else mask
     column = sinks.to(seen.dtype).reshape((-1, 1, 1) if query.ndim > 2 else (1, 1))
     rows = torch.broadcast_shapes(seen.shape[:-1], column.shape[:-1])
@@ -234,7 +232,7 @@ def _in_one_launch(
     beta, noise = keys.beta, add_noise if isinstance(add_noise, DeviceNoise) else None
     if isinstance(beta, Tensor) or noise is not add_noise:
         return None
-    key = keys.key if keys.narrow is None else keys.narrow
+    key = cast(Tensor, keys.stored)
     needs_gradient = any(x is not None and x.requires_grad for x in (xi, key, keys.mask)) and torch.is_grad_enabled()
     if needs_gradient or (launch := kernels.layer_launcher(xi)) is None:
         return None
@@ -279,8 +277,7 @@ def _check_shapes(
     """The queries with the leading dimensions of the result, and how many of their heads share a head of keys."""
     for name, x in (("query", query), ("key", key), ("value", value)):
         if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point() or not x.shape[-1]:
-            got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-            raise TypeError(f"{name} must be a tensor of real numbers, (..., length, width); got {got}.")
+            raise TypeError(f"{name} must be a tensor of real numbers, (..., length, width); got {describe(x)}.")
     q, k = query.shape, key.shape
     if q[-1] != k[-1]:
         raise ValueError(f"key must have the width of query, {q[-1]}, so that steps mix the two; got {k[-1]}.")
@@ -317,14 +314,13 @@ def _attend_on_ranks(
 ) -> Tensor:
     """`stochastic_attention` with the memories of all ranks as keys; is_passed: of arguments that it does not take."""
     if not isinstance(memory, ShardedMemory):
-        raise TypeError(f"key must be the ShardedMemory that is the value; got {type(memory).__name__}. Pass it twice.")
+        raise TypeError(f"key must be the ShardedMemory that is the value; got {describe(memory)}. Pass it twice.")
 
     def facts() -> dict[str, Fact]:
         require_floats("query", query)
         if value is not memory:
             rule = "value must be the ShardedMemory that is the key, whose values are read, or else its memories"
-            remedy = "Pass it twice: stochastic_attention(query, bank, bank)."
-            raise ValueError(f"{rule}; got {type(value).__name__}. {remedy}")
+            raise ValueError(f"{rule}; got {describe(value)}. Pass it twice: stochastic_attention(query, bank, bank).")
         require_left_out(is_passed)
         steps = steps_of()
         same: dict[str, Fact] = {"n_steps": steps.n_steps, "alpha": steps.alpha, "noise": steps.noise}

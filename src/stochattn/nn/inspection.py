@@ -71,8 +71,7 @@ def check(model: nn.Module) -> LayerTable:
 
     >>> from stochattn.nn import check
     >>> from transformers import GPT2Config, GPT2Model
-    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
-    >>> model = GPT2Model(config).eval()
+    >>> model = GPT2Model(GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0))
     >>> len(check(model))
     2
     """
@@ -91,8 +90,7 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
 
     >>> from stochattn.nn import attention_modules
     >>> from transformers import GPT2Config, GPT2Model
-    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
-    >>> model = GPT2Model(config).eval()
+    >>> model = GPT2Model(GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0))
     >>> [type(module).__name__ for module in attention_modules(model)]
     ['GPT2Attention', 'GPT2Attention']
     """

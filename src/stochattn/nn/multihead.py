@@ -142,8 +142,8 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         maps, dimensions = [], inputs["query"][0].ndim
         for (name, (x, width)), weight, bias in zip(inputs.items(), weights, biases, strict=True):
             if dimensions not in (2, 3) or x.ndim != dimensions or x.shape[-1] != width:
-                rule = f"must be (length, {width}), or with a batch if query, key and value have one"
-                raise ValueError(f"{name} {rule}; got shape {tuple(x.shape)}.")
+                rule = f"{name} must be (length, {width}), or with a batch if query, key and value have one"
+                raise ValueError(f"{rule}; got shape {tuple(x.shape)}.")
             rows = x[None] if x.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
             maps.append(linear(rows, weight, bias))
         q, k, v = maps

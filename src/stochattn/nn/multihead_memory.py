@@ -1,6 +1,6 @@
-"""Hopfield: a layer whose queries look up stored rows in several heads, with optional projections and normalisation.
+"""Hopfield: a layer whose queries look up stored rows in several heads, with optional projections and normalization.
 
-Layers that learn their queries (HopfieldPooling) or their stored rows (HopfieldLayer).
+HopfieldPooling learns its queries, and HopfieldLayer its stored rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .._backend.arrays import ArrayLike
 from .._backend.checks import check_choice, check_count, check_positive
 from .association import Association, add_tensors, beta_tensor, positive_beta, states_like
 from .hopfield import HopfieldMemory
-from .steps import wide
+from .steps import describe, wide
 
 PROJECTIONS = ("query", "stored", "value", "out")
 
@@ -33,7 +33,7 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
                they are: head_dim is their width, and without "out" the result is the heads side by side.
     beta:      a number, one for each head, or an nn.Parameter; None is 1/√head_dim. learn_beta makes it a parameter.
     tolerance: with it a state stops on its own after the first step that is no longer; n_steps = None is then 1,000
-    layer_norm: normalise queries, stored rows and values before their maps. head_norm: queries and rows of each head
+    layer_norm: normalize queries, stored rows and values before their maps. head_norm: queries and rows of each head
     dropout:   the probability that a weight of the readout is zero during training
 
     Masks are (..., L, K), or (..., num_heads, L, K), True where a query sees a row, or numbers to add to its logits.
@@ -126,10 +126,7 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         return seen.energy(xi)
 
     def banks(self, stored: Tensor) -> Association:
-        """The stored rows (..., K, kdim) as one bank for each head, (..., num_heads, K, head_dim), with gradients.
-
-        It has the energy, the normalised density and exact draws of each head.
-        """
+        """The stored rows (..., K, kdim) as a bank per head, (..., num_heads, K, head_dim): energy, density, draws."""
         keys = self.heads("stored", stored)
         keys = wide(keys).expand(*keys.shape[:-3], self.num_heads, *keys.shape[-2:])
         return Association(keys, positive_beta(self.beta, keys))
@@ -147,9 +144,8 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         """Rows (..., n, width) of "query", "stored" or "value" in heads: (..., num_heads or 1, n, width of a head)."""
         width = self.widths[name]
         if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != width:
-            got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
             called = "values" if name == "value" else name
-            raise ValueError(f"{called} must be a tensor of real numbers, (..., rows, {width}); got {got}.")
+            raise ValueError(f"{called} must be a tensor of real numbers, (..., rows, {width}); got {describe(x)}.")
         x = self.norms[name](x) if name in self.norms else x
         if name in self.projected:
             x = self.maps[name](x).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)

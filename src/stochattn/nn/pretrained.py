@@ -51,10 +51,7 @@ class HeadSteps:
     heads: tuple[int, ...] | None = None
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, options: Options) -> Tensor:
-        """scaled_dot_product_attention of the queries (batch, heads, L, d) after their steps; (batch, heads, L, v).
-
-        The options may include softcap and sinks, which `stochastic_attention` has.
-        """
+        """What queries (batch, heads, L, d) read after their steps, by torch's attention unless it lacks an option."""
         scale = options.get("scale")
         scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
         seen = {name: options[name] for name in MASKING if options.get(name) is not None}
@@ -117,10 +114,7 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _packed_heads(module: nn.Module, query: Tensor) -> int:
-    """The number of query heads of a layer whose queries have heads that share keys on the axis of the length, or 0.
-
-    transformers arranges queries like this for a single new token.
-    """
+    """The number of query heads if those that share keys lie in the place of the length, as for a new token; or 0."""
     groups = getattr(module, "num_key_value_groups", 1)
     heads = getattr(getattr(module, "config", None), "num_attention_heads", 0)
     is_packed = groups > 1 and query.ndim == 4 and query.shape[1] * groups == heads and query.shape[2] == groups
@@ -335,8 +329,7 @@ def stochastic(
     >>> import torch
     >>> from stochattn.nn import stochastic
     >>> from transformers import GPT2Config, GPT2Model
-    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
-    >>> model = GPT2Model(config).eval()
+    >>> model = GPT2Model(GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0))
     >>> with stochastic(model, n_steps=2, layers=[-1], generator=torch.Generator().manual_seed(0)):
     ...     hidden = model(torch.tensor([[1, 2, 3]])).last_hidden_state
     >>> hidden.shape
@@ -397,8 +390,7 @@ def _attend(
             raise ValueError(f"{rule}; {type(module).__name__} passes one. Use a model without it.")
     causal = getattr(module, "is_causal", False) and not getattr(module, "is_cross_attention", False)
     if causal and attention_mask is not None and attention_mask.shape[-2] == 1 < query.shape[-2]:
-        problem = f"{type(module).__name__} leaves the causal order to its own attention"
-        rule = f"attention_mask must have one row per query; {problem}"
+        rule = f"attention_mask must have one row per query; {type(module).__name__} leaves the order to its attention"
         raise ValueError(f"{rule}. Use stochastic(model, ...), or a newer release of transformers.")
     head_steps = steps_of(module)
     with InterceptedCalls(head_steps, module, **capped) if head_steps.steps.n_steps or capped else nullcontext():

@@ -81,10 +81,7 @@ class ShardedMemory:
                 warn_if_few(*perplexities, int(self.bank.n_kept.sum()))
 
     def attend(self, xi: ArrayLike, beta: float | None = None) -> Tensor:
-        """T(xi), the weighted average of the memories (Eq. 4), at this beta or another (a sharp readout).
-
-        (..., d) -> (..., d).
-        """
+        """T(xi), the average of the memories (Eq. 4), at the beta of the bank or another; (..., d) -> (..., d)."""
         rows, at = self.agree_on_states("attend", xi, beta)
         return self.bank.attend(rows, at)
 
@@ -106,7 +103,7 @@ class ShardedMemory:
         return self.bank.table_energy(rows, beta) + outline.log_total_r / beta + outline.M**2 / 2
 
     def log_density(self, xi: ArrayLike) -> Tensor:
-        """log p_beta(xi), normalised; (..., d) -> (...)."""
+        """log p_beta(xi), normalized; (..., d) -> (...)."""
         rows, beta = self.agree_on_states("log_density", xi)
         constants = self.bank.log_z(beta) + self.d / 2 * math.log(2 * math.pi / beta)
         return -beta * self.bank.table_energy(rows, beta) - constants
@@ -195,8 +192,7 @@ class ShardedMemory:
             draws = chains.draws()
         sums = ranks.gather(torch.tensor(checksum(draws.samples), device=plan.bank.patterns.device))
         if bool((sums != sums[0]).any()):
-            rule = "ranks computed different chains from the same numbers"
-            raise RuntimeError(f"{rule}. Use one kind of device on all ranks.")
+            raise RuntimeError("ranks computed different chains from the same numbers. Use one kind of device.")
         return draws
 
     def agree_on_states(

@@ -121,18 +121,21 @@ def additive(mask: Tensor | None, like: Tensor) -> Tensor | None:
     return torch.zeros((), dtype=like.dtype, device=mask.device).masked_fill(~mask, -math.inf)
 
 
+def describe(x: object) -> str:
+    """The dtype and shape of a tensor, or the type of something else, for messages."""
+    return f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+
+
 def require_floats(name: str, x: object, shape: str = "(..., d)") -> None:
     """TypeError unless x is a tensor of real numbers."""
     if not (isinstance(x, Tensor) and x.is_floating_point()):
-        got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"{name} must be a tensor of real numbers, {shape}; got {got}.")
+        raise TypeError(f"{name} must be a tensor of real numbers, {shape}; got {describe(x)}.")
 
 
 def require_mask(name: str, mask: Tensor, meaning: str) -> None:
     """TypeError unless a mask is a tensor of booleans or of numbers; `meaning` is that of True."""
     if not isinstance(mask, Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
-        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"{name} must be a tensor of booleans ({meaning}) or of numbers to add; got {got}.")
+        raise TypeError(f"{name} must be a tensor of booleans ({meaning}) or of numbers to add; got {describe(mask)}.")
 
 
 def require_broadcast(name: str, mask: Tensor, logits: tuple[int, ...], at_least: int = 1) -> None:
@@ -202,8 +205,7 @@ def require_seed(seed: int | Tensor | None, generator: torch.Generator | None) -
         raise ValueError("seed must be None if a generator is given: the noise comes from one of them. Drop one.")
     if isinstance(seed, Tensor):
         if seed.numel() != 1 or seed.is_floating_point():
-            got = f"{seed.dtype} of shape {tuple(seed.shape)}"
-            raise TypeError(f"seed must be an integer, or an integer tensor of one element; got {got}.")
+            raise TypeError(f"seed must be an integer, or an integer tensor of one element; got {describe(seed)}.")
         return seed
     return seed if torch.compiler.is_compiling() else check_count("seed", seed, 0)
 
