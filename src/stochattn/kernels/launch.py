@@ -53,7 +53,7 @@ def normals(reference: Tensor, key: int | Tensor, chains: range, step: int, purp
 def one_each(reference: Tensor, key: int, chains: range, step: int, purpose: int, degrees: int = 0) -> Tensor:
     """Standard exponentials, or chi-square numbers of three degrees or more: (len(chains),)."""
     n, out = len(chains), reference.new_empty(len(chains))
-    constants = {"PURPOSE": int(purpose), "FAST": _uses_fast_functions(out), **ONE_EACH}
+    constants = {"PURPOSE": int(purpose), "FAST": out.is_cuda and out.itemsize == 4, **ONE_EACH}
     with torch.cuda.device_of(out):
         numbers.fill_one_each[(triton.cdiv(n, ONE_EACH["C"]),)](out, n, key, chains.start, step, degrees, **constants)
     return out
@@ -144,9 +144,5 @@ def _tiles(out: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
     """The programs that fill a matrix, and the tile that each of them fills: 4,096 entries."""
     n, width = out.shape
     D = min(max(triton.next_power_of_2(width), 16), 1024)
-    constants = {"C": 4096 // D, "D": D, "FAST": _uses_fast_functions(out), "num_warps": 4}
+    constants = {"C": 4096 // D, "D": D, "FAST": out.is_cuda and out.itemsize == 4, "num_warps": 4}
     return (triton.cdiv(n, constants["C"]), triton.cdiv(width, D)), constants
-
-
-def _uses_fast_functions(out: Tensor) -> bool:
-    return bool(out.is_cuda and out.dtype == torch.float32)

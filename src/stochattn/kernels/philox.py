@@ -47,13 +47,13 @@ def draw(patterns: Tensor, cumulative: Tensor, spread: float, seed: int, first: 
     """Draws `first` to `first + n` of the mixture m_k + spread ε with these cumulative weights (K,): (n, d)."""
     if first + n >= 2**31:
         raise ValueError(f"n must stay below 2^31 draws of a seed on a device; got {first + n}. Use a second seed.")
-    noise = Philox(seed, range(first, first + n), patterns)
+    rows = range(first, first + n)
     if n and (launch := kernels.launcher(patterns)) is not None:
-        return launch.draw(patterns, cumulative, spread, noise.key, first, n)
-    target = noise._fine_uniform(Purpose.DRAW, 1) * float(cumulative[-1])
+        return launch.draw(patterns, cumulative, spread, Philox(seed, rows, patterns).key, first, n)
+    uniforms, normals = draw_numbers(patterns, seed, rows)
     torch = namespace(patterns)
-    k = torch.searchsorted(torch.as_tensor(cumulative, device=patterns.device), target, right=True)
-    return patterns[k] + spread * noise._normals(Purpose.DRAW, 0, patterns.shape[1])
+    borders = torch.as_tensor(cumulative, device=patterns.device)
+    return patterns[torch.searchsorted(borders, uniforms * float(cumulative[-1]), right=True)] + spread * normals
 
 
 def draw_numbers(reference: Tensor, seed: int, rows: range) -> tuple[Tensor, Tensor]:

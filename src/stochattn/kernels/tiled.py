@@ -119,12 +119,12 @@ def read_out_ula(
 
 
 @triton.jit
-def two_places(first_row, first, n_rows, current_ptr, R: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
-    """Offsets of a tile in the matrix, of two, that holds each chain's state, and in the one for its proposal."""
+def three_places(first_row, first, n_rows, current_ptr, R: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
+    """Offsets of a tile in a matrix; in that, of two, which holds each chain's state; and in that for its proposal."""
     current = tl.load(current_ptr + first_row + tl.arange(0, C)).to(tl.int64)[:, None]
     places = tile(first_row, first, R, C, D)
     size = n_rows.to(tl.int64) * R
-    return places + current * size, places + (1 - current) * size
+    return places, places + current * size, places + (1 - current) * size
 
 
 @triton.jit
@@ -138,7 +138,7 @@ def read_out_mala(
     new_attended = attend_tile(
         weight_high_ptr, weight_low_ptr, total_ptr, high_ptr, low_ptr, first_row, first, K, C, D, S
     )
-    here, there = two_places(first_row, first, n_rows, current_ptr, R, C, D)
+    _places, here, there = three_places(first_row, first, n_rows, current_ptr, R, C, D)
     new = tl.load(u_ptr + there)
     slope = new - new_attended
     move = (new - tl.load(u_ptr + here)) * (tl.load(attended_ptr + here) + new_attended)
@@ -196,13 +196,12 @@ def propose(
 ):  # fmt: skip
     """Proposals of Algorithm 2, in the place for them."""
     first_row, first = tl.program_id(1) * C, tl.program_id(0) * D
-    here, there = two_places(first_row, first, n_rows, current_ptr, R, C, D)
+    places, here, there = three_places(first_row, first, n_rows, current_ptr, R, C, D)
     inside = (first + tl.arange(0, D) < r)[None, :]
     noise = normals(key, first_chain + first_row + tl.arange(0, C), step, first, STEP, C, D, tl.float32, FAST)
     u, attended = tl.load(u_ptr + here), tl.load(attended_ptr + here)
     new = u + alpha * (attended - u) + tl.sqrt(2 * alpha / beta) * tl.where(inside, noise, 0.0)
     a, b = split_float(new, 1.0)
-    places = tile(first_row, first, R, C, D)
     tl.store(u_ptr + there, new)
     tl.store(state_high_ptr + places, a)
     tl.store(state_low_ptr + places, b)
@@ -287,7 +286,8 @@ class TiledChains:
             advance = chunk.ula if self.program == "ula" else chunk.mala
             with torch.cuda.device_of(xi):
                 advance(beta * unit**2, steps)
-            parts.append(chunk.result())
+            kept = (chunk.u[:, : self.memories.r], chunk.along, chunk.across, chunk.rejected)
+            parts.append([values[: chunk.n] for values in kept])
         u, along, across, n_rejected = (torch.cat(part) for part in zip(*parts, strict=True))
         return u * unit, along * unit, across * unit, n_rejected
 
@@ -308,13 +308,9 @@ class Chunk:
         self.rejected = torch.zeros(rows, dtype=torch.int32, device=xi.device)
         self.logits, self.total, self.lse = xi.new_empty(rows, K), xi.new_empty(rows), xi.new_empty(rows)
         self.weights = tuple(xi.new_empty((rows, K), dtype=torch.half) for _ in range(2))
-        self.scoring, self.reading = (self._tile(size) for size in (K, R))
+        widest = chains.widest if self.fast else INTERPRETED
+        self.scoring, self.reading = (NARROW if size % widest.D else widest for size in (K, R))
         self.top = xi.new_empty(rows, K // self.scoring.D)
-
-    def result(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """States, lengths outside and rejected proposals of the chains."""
-        u = self.u[: self.n, : self.memories.r]
-        return u, self.along[: self.n], self.across[: self.n], self.rejected[: self.n]
 
     def ula(self, beta: float, steps: int) -> None:
         """Algorithm 1, `steps` times."""
@@ -373,8 +369,3 @@ class Chunk:
 
     def _grid(self, tile: Tile, width: int) -> tuple[int, int]:
         return width // tile.D, self.rows // tile.C
-
-    def _tile(self, width: int) -> Tile:
-        if not self.fast:
-            return INTERPRETED
-        return NARROW if width % self.chains.widest.D else self.chains.widest

@@ -152,10 +152,8 @@ class Association:
 
     def _log_r(self, xi: Tensor) -> Tensor:
         """The logarithms of the multiplicities that each state sees, (..., n or 1, K)."""
-        if self.log_r is None:
-            none = torch.zeros((1, self.patterns.shape[-2]), dtype=xi.dtype, device=xi.device)
-            return none if self.log_mask is None else none + self.log_mask
-        log_r = self.log_r.unsqueeze(-2).to(xi.dtype)
+        K = self.patterns.shape[-2]
+        log_r = xi.new_zeros((1, K)) if self.log_r is None else self.log_r.unsqueeze(-2).to(xi.dtype)
         return log_r if self.log_mask is None else log_r + self.log_mask
 
     def _logits(self, xi: Tensor) -> Tensor:
@@ -221,7 +219,7 @@ def check_banks(
     bank = MemoryBank(_flat(patterns), log_r, None if values is None else _flat(values))
     tensors = (_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values))
     rows, logs, read = (None if x is None else x.unflatten(0, shape[:-1]) for x in tensors)
-    empty = (logs == -math.inf).all(-1)
+    empty = torch.isneginf(logs).all(-1)
     if empty.any():
         first = tuple(empty.nonzero()[0].tolist())
         raise ValueError(f"log_r must leave at least one memory in every bank; bank {first} has only −inf.")

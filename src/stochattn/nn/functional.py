@@ -229,16 +229,15 @@ def _in_one_launch(
     """The states after all steps in float32, where a kernel takes them, with the noise of steps in a loop."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed() or keys.softcap is not None:
         return None
-    beta, noise = keys.beta, add_noise if isinstance(add_noise, DeviceNoise) else None
-    if isinstance(beta, Tensor) or noise is not add_noise:
+    if isinstance(keys.beta, Tensor) or not (add_noise is None or isinstance(add_noise, DeviceNoise)):
         return None
     key = cast(Tensor, keys.stored)
     needs_gradient = any(x is not None and x.requires_grad for x in (xi, key, keys.mask)) and torch.is_grad_enabled()
     if needs_gradient or (launch := kernels.layer_launcher(xi)) is None:
         return None
     unread = torch.zeros(1, dtype=torch.int64, device=xi.device)  # without noise, no key is read
-    key, seed = key.expand(*xi.shape[:-2], *key.shape[-2:]), unread if noise is None else noise.key
-    settings = (steps.n_steps, steps.alpha, beta, spread)
+    key, seed = key.expand(*xi.shape[:-2], *key.shape[-2:]), unread if add_noise is None else add_noise.key
+    settings = (steps.n_steps, steps.alpha, keys.beta, spread)
     return cast("Tensor | None", launch.states_after_steps(xi, key, keys.mask, keys.is_causal, seed, *settings))
 
 
@@ -333,7 +332,7 @@ def _attend_on_ranks(
 
     xi, at = memory.agree_on_states("stochastic_attention", query, beta, facts)
     steps = steps_of()
-    add_noise, spread = noise_source(xi, steps.generator), steps.noise * math.sqrt(2 * steps.alpha / at)
+    add_noise, spread = noise_source(xi, steps.generator), steps.spread(at)
     for _ in range(steps.n_steps):
         xi = torch.lerp(xi, memory.bank.attend(xi, at), steps.alpha)
         if spread:

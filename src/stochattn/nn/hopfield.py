@@ -228,11 +228,9 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         except library.SafetensorError as error:
             raise ValueError(f"path must name a safetensors file; {str(path)!r} is not one ({error}).") from None
         required = {"patterns", "beta", "log_r"}
+        beta, patterns = x.get("beta"), x.get("patterns")
         is_saved = metadata.get("kind") == KIND and required <= x.keys() <= required | {"values"}
-        if is_saved:
-            beta, patterns = x["beta"], x["patterns"]
-            is_saved = patterns.is_floating_point() and (beta.numel() == 1 or beta.shape == patterns.shape[:-2])
-        if not is_saved:
+        if not (is_saved and patterns.is_floating_point() and beta.shape in ((), (1,), patterns.shape[:-2])):
             raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is not one.")
         learned = {name: metadata.get(name) == "True" for name in ("learn", "learn_beta")}
         memory = cls(patterns, beta=beta, log_r=x["log_r"], values=x.get("values"), **learned)

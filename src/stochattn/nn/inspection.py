@@ -11,10 +11,9 @@ import sys
 import warnings
 from collections.abc import Iterator
 from enum import Enum
-from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import nn
@@ -26,6 +25,7 @@ from .multihead import StochasticMultiheadAttention
 INTERFACE, TORCH = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention"
 # Classes of layers that mix positions; those with another name are noticed when they call torch's attention.
 ATTENTION_NAME = re.compile(r"Attn|Attention|DeltaNet|Mixer|TimeMix|Retention|RecurrentBlock|MHSA|GPSA")
+_CALLS: WeakKeyDictionary[type[nn.Module], set[str]] = WeakKeyDictionary()
 SWITCH = "fused_attn"  # of the layers of timm, some of which (Swin, XCiT) have it off unless the user turns it on
 MAX_DEPTH = 3  # functions that call each other from forward to torch's attention
 
@@ -56,8 +56,7 @@ class LayerTable(tuple[Layer, ...]):
 
     def __str__(self) -> str:
         if not self:
-            interface = "uses the attention interface of transformers"
-            return f"no attention: no layer calls torch's {TORCH}, {interface}, or has a class named like attention"
+            return f"no attention: no layer calls torch's {TORCH} or transformers' interface, or has a name like it"
         head = ("layer", "module", "class", "takes steps", "reason")
         rows = [("-" if x.number is None else str(x.number), x.name, x.kind, x.acts.value, x.reason) for x in self]
         widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
@@ -141,8 +140,7 @@ def _status(module: nn.Module) -> tuple[Acts, str]:
     if INTERFACE in names:
         return Acts.BOTH, ""
     if names:
-        interface = "not the attention interface of transformers"
-        return Acts.CONTEXT, f"calls torch's attention itself, {interface}: by name it takes no steps"
+        return Acts.CONTEXT, "calls torch's attention itself, not transformers' interface: by name it takes no steps"
     if isinstance(module, nn.MultiheadAttention):
         return Acts.NO, "torch's own layer; replace it with StochasticMultiheadAttention.from_torch"
     return Acts.NO, f"does not call torch's {TORCH}"
@@ -153,10 +151,11 @@ def _is_switched_off(module: nn.Module) -> bool:
     return calls(type(module)) == {TORCH} and getattr(module, SWITCH, True) is False
 
 
-@cache
 def calls(kind: type[nn.Module]) -> set[str]:
     """INTERFACE and TORCH, as far as the forward of a class, or a function that it calls, refers to them."""
-    functions = set[str]()
+    if kind in _CALLS:
+        return _CALLS[kind]
+    functions = _CALLS[kind] = set[str]()
     for base in kind.__mro__:
         if "forward" in vars(base):
             forward = inspect.unwrap(vars(base)["forward"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import fields, replace
-from inspect import signature
 from typing import Any
 
 import torch
@@ -41,13 +40,11 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         self, embed_dim: int, num_heads: int, *arguments: Any, learn_beta: bool = False, **options: Any
     ) -> None:
         steps = {field.name: options.pop(field.name) for field in fields(LangevinSteps) if field.name in options}
-        for name in options.keys() - signature(nn.MultiheadAttention).parameters:
-            raise TypeError(f"StochasticMultiheadAttention has no argument {name!r}.")
         super().__init__(embed_dim, num_heads, *arguments, **options)
         self.steps = LangevinSteps(**steps)
         self.register_parameter("log_beta", None)
         if learn_beta:
-            self._learn_beta(self.out_proj.weight)
+            self._learn_beta()
 
     @classmethod
     def from_torch(cls, attention: nn.MultiheadAttention, **steps: Any) -> StochasticMultiheadAttention:
@@ -71,13 +68,14 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         layer.out_proj = attention.out_proj
         layer.log_beta = log_beta
         if learn_beta:
-            layer._learn_beta(attention.out_proj.weight)
+            layer._learn_beta()
         return layer.train(attention.training)  # type: ignore[no-any-return]
 
-    def _learn_beta(self, like: Tensor) -> None:
-        """Make log beta a parameter on the device of the weights; beta of the steps is its first value."""
+    def _learn_beta(self) -> None:
+        """Make log beta a parameter with the dtype and device of the weights; beta of the steps is its first value."""
         beta = 1 / math.sqrt(self.head_dim) if self.steps.beta is None else self.steps.beta
-        start = torch.as_tensor(beta, dtype=like.dtype, device=like.device).detach().log()
+        weight = self.out_proj.weight
+        start = torch.as_tensor(beta, dtype=weight.dtype, device=weight.device).detach().log()
         if start.numel() not in (1, self.num_heads):
             rule = f"beta must be a number or have one element per head, {self.num_heads}, with learn_beta=True"
             raise ValueError(f"{rule}; got shape {tuple(start.shape)}.")

@@ -173,8 +173,8 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         if "out" not in self.projected and out_dim not in (None, joined):
             raise ValueError(f'out_dim must be {joined}, that of all heads, without "out" in project; got {out_dim}.')
         plain = self.embed_dim if "out" in self.projected else joined
-        widths = (check_count("head_dim", head_dim), check_count("v_head_dim", v_head_dim))
-        return *widths, plain if out_dim is None else check_count("out_dim", out_dim)
+        out_dim = plain if out_dim is None else check_count("out_dim", out_dim)
+        return check_count("head_dim", head_dim), check_count("v_head_dim", v_head_dim), out_dim
 
     def extra_repr(self) -> str:
         """Sizes and steps, for `print`."""

@@ -56,8 +56,7 @@ class HeadSteps:
         scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
         seen = {name: options[name] for name in MASKING if options.get(name) is not None}
         attend = stochastic_attention if "softcap" in seen or "sinks" in seen else scaled_dot_product_attention
-        out: Tensor = attend(self._take_steps(query, key, scale, seen), key, value, **{**options, "scale": scale})
-        return out
+        return attend(self._take_steps(query, key, scale, seen), key, value, **{**options, "scale": scale})
 
     def _take_steps(self, query: Tensor, key: Tensor, scale: float, seen: Options) -> Tensor:
         """The queries after the steps of the chosen heads."""
@@ -75,9 +74,7 @@ class HeadSteps:
         if sinks is not None:
             seen = {**seen, "sinks": sinks.index_select(0, heads)}
         states = self._states(query.index_select(-3, heads), keys, scale, seen)
-        if len(states) > len(query):
-            query = query.expand(len(states), -1, -1, -1)
-        return query.index_copy(1, heads, states)
+        return query.expand(len(states), -1, -1, -1).index_copy(1, heads, states)
 
     def _states(self, query: Tensor, key: Tensor, scale: float, seen: Options) -> Tensor:
         """The queries after their steps, to be read out at the scale of the layer."""
@@ -235,7 +232,7 @@ def intercept(module: nn.Module, entry: Entry) -> Iterator[None]:
     with _LOCK:
         state = attributes.setdefault(STATE, _State(type(module)))
         if type(module) is state.plain:
-            module.__class__ = _subclass(state.plain)
+            module.__class__ = _subclass(state.plain)  # type: ignore[arg-type]  # classes are hashable
         state.open.append(entry)
     try:
         yield

@@ -133,8 +133,7 @@ class ShardedMemory:
         centers = to_numpy(self.bank.centers(uniforms_of(seed, range(n), self.d), self.beta))
         samples = np.empty_like(centers)
         fill_draws(samples, centers, np.arange(n), self.beta, seed, range(n))
-        draws: Tensor = like(samples, outline.patterns)
-        return draws
+        return like(samples, outline.patterns)
 
     def run(
         self,
