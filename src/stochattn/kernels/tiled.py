@@ -4,8 +4,7 @@ A state of some hundred dimensions does not fit the registers of a block, so a s
 multiplies states and memories, `weigh` turns logits into weights, and `read_out` multiplies weights and memories and,
 for ULA, moves the states. MALA also has `propose` and `decide`. Products are of float16 pairs, as in `programs.py`, but
 x is high + low: the units of states and memories are so small that low is accurate. Products take nearly all of the
-time; a product whose weights are made in registers takes three times as long. Rows are padded, so that no tile is cut,
-and a chain is computed in the same way whatever other chains there are.
+time; a product whose weights are made in registers takes three times as long. Rows are padded, so that no tile is cut.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The distribution of a batch of banks as functions of tensors: attention, energy, density and exact draws.
-
-Also the checks of the rows, multiplicities, values and inverse temperatures of one bank or a batch of banks.
-"""
+"""Banks of memories as functions of tensors: attention, energy, density and exact draws; and checks of arguments."""
 
 from __future__ import annotations
 
@@ -236,17 +233,15 @@ def beta_tensor(
     if isinstance(beta, Tensor) and not isinstance(beta, nn.Parameter) and beta.requires_grad:
         rule = "beta must be a number or an nn.Parameter; got a tensor that requires a gradient and is not a parameter"
         raise TypeError(f"{rule}. A module would detach it; pass nn.Parameter(beta), or learn_beta=True.")
-    kind = {"dtype": like.dtype, "device": like.device}
-    if isinstance(beta, Tensor | np.ndarray) and beta.ndim:
-        fits = tuple(beta.shape) == batch
-        if not fits and (isinstance(beta, nn.Parameter) or math.prod(beta.shape) != 1):
-            raise ValueError(f"beta must be one number, or one for each {of} {batch}; got shape {tuple(beta.shape)}.")
-        numbers = beta.detach() if isinstance(beta, Tensor) else torch.as_tensor(beta)
-        for number in numbers.flatten().tolist():
-            check_beta(number)
-        copied = numbers.to(**kind, copy=True).reshape(batch if fits else ())
-    else:
-        copied = torch.tensor(check_beta(beta.detach() if isinstance(beta, Tensor) else beta), **kind)
+    numbers = beta.detach() if isinstance(beta, Tensor) else beta
+    if not isinstance(numbers, Tensor):
+        numbers = torch.from_numpy(np.asarray(numbers if isinstance(numbers, np.ndarray) else check_beta(numbers)))
+    fits = tuple(numbers.shape) == batch
+    if numbers.ndim and not fits and (isinstance(beta, nn.Parameter) or numbers.numel() != 1):
+        raise ValueError(f"beta must be one number, or one for each {of} {batch}; got shape {tuple(numbers.shape)}.")
+    for number in numbers.flatten().tolist():
+        check_beta(number)
+    copied = numbers.to(like.device, like.dtype, copy=True).reshape(batch if fits else ())
     if isinstance(beta, nn.Parameter):
         return beta
     return nn.Parameter(copied) if learn_beta else copied

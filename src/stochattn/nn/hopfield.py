@@ -228,13 +228,13 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         except library.SafetensorError as error:
             raise ValueError(f"path must name a safetensors file; {str(path)!r} is not one ({error}).") from None
         required = {"patterns", "beta", "log_r"}
-        beta, patterns = x.get("beta"), x.get("patterns")
         is_saved = metadata.get("kind") == KIND and required <= x.keys() <= required | {"values"}
-        if not (is_saved and patterns.is_floating_point() and beta.shape in ((), (1,), patterns.shape[:-2])):
+        is_saved = is_saved and x["patterns"].is_floating_point()
+        if not is_saved or x["beta"].shape not in ((), (1,), x["patterns"].shape[:-2]):
             raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is not one.")
         learned = {name: metadata.get(name) == "True" for name in ("learn", "learn_beta")}
-        memory = cls(patterns, beta=beta, log_r=x["log_r"], values=x.get("values"), **learned)
-        memory.to(patterns.dtype)
+        memory = cls(x["patterns"], beta=x["beta"], log_r=x["log_r"], values=x.get("values"), **learned)
+        memory.to(x["patterns"].dtype)
         return memory
 
     def extra_repr(self) -> str:

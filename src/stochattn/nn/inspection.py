@@ -1,7 +1,4 @@
-"""Which layers of a model take Langevin steps: the functions that the code of a layer names tell its attention.
-
-One warning names the attention that took no Langevin steps although the user asked for all layers.
-"""
+"""Which layers of a model take Langevin steps, by the functions that their code names, and a warning of the others."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
@@ -196,6 +193,7 @@ FUNCTIONS = {
     *(torch._native_multi_head_attention, torch._transformer_encoder_layer_fwd),
 }
 MAX_NAMES = 4
+Call: TypeAlias = "Callable[..., object]"
 _CHECKED: WeakSet[nn.Module] = WeakSet()
 
 
@@ -205,14 +203,15 @@ class Watch(TorchFunctionMode):  # type: ignore[misc]
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model, self.called, self.missed = model, False, dict[str, None]()
-        self.done = model in _CHECKED
 
     def around(self, module: nn.Module) -> Watch | None:
         """The watch for a call of a module: itself if this is the first pass of the model."""
         self.called = True
-        return self if module is self.model and not self.done else None
+        return self if module is self.model and module not in _CHECKED else None
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), options: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Call, types: object, args: Sequence[object] = (), options: Mapping[str, object] | None = None
+    ) -> object:
         if function in FUNCTIONS and (caller := _calling_module()) is not None:
             names = (name for name, module in self.model.named_modules() if module is caller)
             name = next(names, type(caller).__name__)
@@ -227,11 +226,9 @@ class Watch(TorchFunctionMode):  # type: ignore[misc]
 
     def finish(self) -> None:
         """Warn of layers that took no steps, once for a model and only if it was called."""
-        if self.done or not self.called:
-            return
-        self.done = True
-        _CHECKED.add(self.model)
-        warn_of_missing(self.model, {Acts.BOTH, Acts.CONTEXT, Acts.OWN}, list(self.missed))
+        if self.called and self.model not in _CHECKED:
+            _CHECKED.add(self.model)
+            warn_of_missing(self.model, {Acts.BOTH, Acts.CONTEXT, Acts.OWN}, list(self.missed))
 
 
 def warn_of_missing(model: nn.Module, acting: set[Acts], seen: list[str], remedy: str = "") -> None:

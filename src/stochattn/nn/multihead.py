@@ -37,7 +37,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
     """
 
     def __init__(
-        self, embed_dim: int, num_heads: int, *arguments: Any, learn_beta: bool = False, **options: Any
+        self, embed_dim: int, num_heads: int, *arguments: object, learn_beta: bool = False, **options: Any
     ) -> None:
         steps = {field.name: options.pop(field.name) for field in fields(LangevinSteps) if field.name in options}
         super().__init__(embed_dim, num_heads, *arguments, **options)
@@ -204,7 +204,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         if torch.equal(self.steps.state(), LangevinSteps().state()):
             del destination[prefix + EXTRA_STATE]  # the state dict is then the one of nn.MultiheadAttention
 
-    def _load_from_state_dict(self, state_dict: dict[str, object], prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, object], prefix: str, *rest: object) -> None:
         default = {} if prefix + EXTRA_STATE in state_dict else {prefix + EXTRA_STATE: self.steps.state()}
         super()._load_from_state_dict(state_dict | default, prefix, *rest)
 

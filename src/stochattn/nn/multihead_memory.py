@@ -1,7 +1,4 @@
-"""Hopfield: a layer whose queries look up stored rows in several heads, with optional projections and normalization.
-
-HopfieldPooling learns its queries, and HopfieldLayer its stored rows.
-"""
+"""Hopfield: queries look up stored rows in heads. HopfieldPooling learns its queries, and HopfieldLayer its rows."""
 
 from __future__ import annotations
 

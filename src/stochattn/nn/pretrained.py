@@ -33,7 +33,7 @@ from torch.utils.hooks import RemovableHandle
 from .._backend.checks import check_count
 from .checkpoints import RepeatedCalls, in_backward, in_checkpoint
 from .functional import langevin_states, stochastic_attention
-from .inspection import INTERFACE, Acts, Watch, attention_modules, calls, warn_of_missing
+from .inspection import INTERFACE, Acts, Call, Watch, attention_modules, calls, warn_of_missing
 from .steps import LangevinSteps
 
 STATE = "_stochattn_steps"
@@ -91,7 +91,9 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
         self.head_steps, self.module, self.called = head_steps, module, False
         self.capped = capped  # softcap, sinks
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), options: Any = None) -> Any:
+    def __torch_function__(
+        self, function: Call, types: object, args: Sequence[Tensor] = (), options: Mapping[str, object] | None = None
+    ) -> object:
         # A compiled graph that runs in Python contains the steps already.
         caller = "" if torch.compiler.is_compiling() else sys._getframe(1).f_code.co_filename
         if function is not scaled_dot_product_attention or caller.startswith("<eval_with_key>"):

@@ -1,7 +1,4 @@
-"""LangevinSteps: the checked settings of the steps that queries take, the noise of steps, and checks of tensors.
-
-The normal numbers come from torch's generators, from a seed, and from fast methods on CPUs and on GPUs.
-"""
+"""LangevinSteps: the checked settings of the steps that queries take, the noise of steps, and checks of tensors."""
 
 from __future__ import annotations
 
