@@ -188,10 +188,8 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-FUNCTIONS = {
-    *(scaled_dot_product_attention, multi_head_attention_forward),
-    *(torch._native_multi_head_attention, torch._transformer_encoder_layer_fwd),
-}
+FUNCTIONS = {scaled_dot_product_attention, multi_head_attention_forward}
+FUNCTIONS |= {torch._native_multi_head_attention, torch._transformer_encoder_layer_fwd}
 MAX_NAMES = 4
 Call: TypeAlias = "Callable[..., object]"
 _CHECKED: WeakSet[nn.Module] = WeakSet()
