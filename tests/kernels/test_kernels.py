@@ -196,8 +196,8 @@ def test_chains_whose_logits_need_too_much_memory_are_advanced_in_parts(monkeypa
     options = {"sampler": sampler, "n_chains": 300, "n_steps": 1, "warmup": 0, "thin": 1, "rng": 3}
     whole = sa.run(memories, 20.0, **options)
     monkeypatch.setattr(tiled, "MAX_BYTES", 8 * 128 * 192)  # 128 chains and 140 memories, padded
-    sizes, original = [], tiled.Chunk.result
-    monkeypatch.setattr(tiled.Chunk, "result", lambda chunk: sizes.append(chunk.n) or original(chunk))
+    sizes, original = [], getattr(tiled.Chunk, sampler)
+    monkeypatch.setattr(tiled.Chunk, sampler, lambda chunk, *args: sizes.append(chunk.n) or original(chunk, *args))
     np.testing.assert_array_equal(sa.run(memories, 20.0, **options).samples.cpu(), whole.samples.cpu())
     assert sizes[-3:] == [128, 128, 44]
 
@@ -207,10 +207,10 @@ def test_tiles_are_as_wide_as_the_device_has_room_for(monkeypatch, too_large, ex
     """The trial takes a step: without one nothing is compiled, and a small device fails in the middle of a run."""
     refused, original = [getattr(tiled, name) for name in too_large], tiled.Chunk.ula
 
-    def ula(chunk, alpha, beta, steps):
-        if steps and chunk.widest in refused:
+    def ula(chunk, beta, steps):
+        if steps and chunk.chains.widest in refused:
             raise launch.OutOfResources(200_000, 100_000, "shared memory")
-        original(chunk, alpha, beta, steps)
+        original(chunk, beta, steps)
 
     monkeypatch.setattr(tiled.Chunk, "ula", ula)
     memories = bank(140, 140)

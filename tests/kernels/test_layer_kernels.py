@@ -24,8 +24,8 @@ def tensors(query, key, dtype=torch.float32, scale=1.0):
 
 def by_kernel(query, key, mask=None, **options):
     seed = torch.tensor([SEED], device=DEVICE)
-    options["n"] = options.pop("steps")
-    return layers.states_after_steps(query, key, mask, seed, layers.Steps(**options))
+    options["n_steps"] = options.pop("steps")
+    return layers.states_after_steps(query, key, mask, seed=seed, **options)
 
 
 def by_loop(query, key, mask=None, *, steps, alpha, beta, spread, is_causal):

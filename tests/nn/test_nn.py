@@ -171,7 +171,12 @@ Q, K, V = (torch.zeros(2, 4, n, 8) for n in (3, 5, 5))
         ((Q, K, V), {"alpha": 1.0, "n_steps": 1}, ValueError, "alpha must lie strictly between 0 and 1; got 1.0"),
         ((Q, K, V), {"noise": -1.0, "n_steps": 1}, ValueError, "noise must be a finite number, zero or more"),
         ((Q, K, V), {"beta": 0.0}, ValueError, "beta must be a positive, finite number; got 0.0"),
-        ((Q, K, V), {"attn_mask": torch.ones(3, 4) > 0}, ValueError, r"attn_mask must broadcast to \(..., 3, 5\)"),
+        (
+            (Q, K, V),
+            {"attn_mask": torch.ones(3, 4) > 0},
+            ValueError,
+            r"attn_mask must broadcast to the logits, \(2, 4, 3, 5\)",
+        ),
         ((Q, K, V), {"attn_mask": torch.ones(3, 5).long()}, TypeError, "attn_mask must be a tensor of booleans"),
         ((Q, K, V), {"attn_mask": torch.ones(3, 5) > 0, "is_causal": True}, ValueError, "attn_mask must be None if"),
     ],

@@ -471,8 +471,8 @@ def test_a_mask_of_whole_numbers_is_an_error():
         (lambda m: m(normal(2, 2), tolerance=1.0), "tolerance must be left out"),
         (lambda m: m.energy(normal(2, 2), mask=torch.ones(3).bool()), "mask must be left out"),
         (lambda m: m.log_density(normal(2, 2), mask=torch.ones(3).bool()), "mask must be left out"),
-        (lambda m: HopfieldMemory(m.sharded, learn_beta=True), "learn_beta must not be given with a ShardedMemory"),
-        (lambda m: HopfieldMemory(m.sharded, beta=nn.Parameter(torch.ones(()))), "beta must not be given"),
+        (lambda m: HopfieldMemory(m.sharded, learn_beta=True), "learn_beta must be left out with a ShardedMemory"),
+        (lambda m: HopfieldMemory(m.sharded, beta=nn.Parameter(torch.ones(()))), "beta must be left out"),
     ],
 )
 def test_what_a_bank_on_several_ranks_cannot_do(call, message):

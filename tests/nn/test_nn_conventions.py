@@ -223,7 +223,7 @@ Q, K, V = inputs(2, 4)
         (
             {"sinks": torch.zeros(3)},
             ValueError,
-            r"sinks must be a tensor of shape \(4,\), one logit per head; got \(3,\)",
+            r"sinks must be a tensor of shape \(4,\), one logit per head; got .*\(3,\)",
         ),
         ({"sinks": 1.0}, ValueError, r"sinks must be a tensor of shape \(4,\), .* got float"),
         ({"beta": -torch.ones(4, 1, 1)}, ValueError, "beta must have positive, finite elements; the smallest is -1.0"),

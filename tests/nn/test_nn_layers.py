@@ -338,7 +338,7 @@ def test_betas_may_be_mapped_over():
     ("call", "message"),
     [
         (lambda: Hopfield(7, 2), "embed_dim must be a multiple of num_heads=2; got 7"),
-        (lambda: Hopfield(6, project=("key",)), "project must name some of 'query', .* got 'key'"),
+        (lambda: Hopfield(6, project=("key",)), "each of project must be one of 'query', .* got 'key'"),
         (lambda: Hopfield(6, kdim=5, project=("stored",), head_dim=4), "head_dim must be the width 6 of query rows"),
         (lambda: Hopfield(6, kdim=5, project=()), "head_dim must be the width 5 of stored rows"),
         (lambda: Hopfield(6, project=("query", "stored"), v_head_dim=2), 'v_head_dim must be vdim=6 without "value"'),
@@ -350,7 +350,7 @@ def test_betas_may_be_mapped_over():
         (lambda: Hopfield(6)(torch.zeros(2, 5)), r"query must be a tensor of real numbers, \(..., rows, 6\)"),
         (lambda: Hopfield(6)(torch.zeros(2, 6), torch.zeros(6)), r"stored must be a tensor of real numbers"),
         (lambda: Hopfield(6)(torch.zeros(2, 6), torch.zeros(3, 6), torch.zeros(4, 6)), "values must have one row"),
-        (lambda: Hopfield(6)(torch.zeros(2, 6), mask=torch.ones(2, 3).bool()), r"mask must broadcast to the weights"),
+        (lambda: Hopfield(6)(torch.zeros(2, 6), mask=torch.ones(2, 3).bool()), r"mask must broadcast to the logits"),
         (lambda: HopfieldPooling(6, 0), "n_queries must be at least 1"),
         (lambda: HopfieldLayer(6, 0), "patterns must be at least 1"),
         (lambda: HopfieldLayer(6, torch.zeros(3, 5)), r"patterns must be a number of rows, or rows \(K, 6\)"),

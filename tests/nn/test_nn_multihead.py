@@ -327,7 +327,7 @@ def test_repr_shows_the_steps():
         ({"noise": -1.0}, ValueError, "noise must be a finite number, zero or more"),
         ({"beta": 0.0}, ValueError, "beta must be a positive, finite number; got 0.0"),
         ({"generator": 3}, TypeError, "generator must be a torch.Generator or None; got int"),
-        ({"alhpa": 0.1}, TypeError, "^StochasticMultiheadAttention has no argument 'alhpa'"),
+        ({"alhpa": 0.1}, TypeError, "got an unexpected keyword argument 'alhpa'"),
     ],
 )
 def test_bad_steps(steps, error, message):
@@ -393,7 +393,7 @@ def test_weights_that_are_computed_are_not_taken_over():
 
 def test_inputs_that_are_not_tensors_are_errors():
     module, x = StochasticMultiheadAttention(8, 2), torch.zeros(4, 3, 8)
-    with pytest.raises(TypeError, match="key must be a tensor; got ndarray"):
+    with pytest.raises(TypeError, match=r"key must be a tensor of real numbers, .* got ndarray"):
         module(x, x.numpy(), x)
     with pytest.raises(TypeError, match=r"attn_mask must be a tensor of booleans .* got list"):
         module(x, x, x, attn_mask=[[True]])

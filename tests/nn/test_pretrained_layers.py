@@ -223,7 +223,7 @@ def test_attention_that_is_switched_off_is_refused_with_the_reason():
 def test_a_table_without_layers_says_that_there_is_no_attention():
     table = check(nn.Linear(2, 2))
     assert len(table) == 0
-    assert str(table).startswith("no attention: no layer calls torch's scaled_dot_product_attention, uses the")
+    assert str(table).startswith("no attention: no layer calls torch's scaled_dot_product_attention or trans")
 
 
 def test_falcon_takes_no_steps_by_name_and_the_table_says_so():
@@ -232,7 +232,7 @@ def test_falcon_takes_no_steps_by_name_and_the_table_says_so():
     before = logits(model)
     for row in check(model):
         assert row.acts is Acts.CONTEXT
-        assert row.reason.startswith("calls torch's attention itself, not the attention interface of transformers")
+        assert row.reason.startswith("calls torch's attention itself, not transformers' interface")
         assert row.reason.endswith(": by name it takes no steps")
     if not hasattr(model, "set_attn_implementation"):
         pytest.skip("this transformers cannot switch a model once it is made")

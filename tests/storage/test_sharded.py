@@ -243,7 +243,7 @@ def test_layers_and_gradients_are_those_of_one_process(results):
     assert results["layer sample"].shape == (4, 5)
     assert "K=23 memories, d=5, beta=3, float64, rows 0 to" in str(results["layer text"])
     assert "cannot be saved as one file" in str(results["layer save"])
-    assert "learn must not be given" in str(results["layer learn"])
+    assert "learn must be left out" in str(results["layer learn"])
 
 
 MESSAGES = {

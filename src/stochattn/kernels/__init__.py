@@ -1,7 +1,7 @@
 """GPU kernels (Triton). The rest of the library calls the functions here and the streams of `philox.py`.
 
-They return None where kernels do not apply (no Triton, another dtype), and the
-caller then uses plain torch with the same random numbers. On the CPU Triton interprets, for tests.
+The functions return None where no kernel applies (no Triton, another dtype). The caller then uses plain torch with the
+same random numbers. On a CPU, Triton interprets the kernels, for tests.
 """
 
 from __future__ import annotations
@@ -41,6 +41,6 @@ def chains(
 
 
 def layer_launcher(reference: Array) -> ModuleType | None:
-    """The module `layers`, for a tensor of float32 on a GPU on which its kernels run. Interpreting it is for tests."""
+    """The module `layers`, for a float32 tensor on a GPU on which its kernels run. Only tests interpret it."""
     runs = on_cuda(reference) and reference.itemsize == 4 and launcher(reference) is not None
     return import_module(".layers", __name__) if runs else None

@@ -41,8 +41,8 @@ def runs_on(device: torch.device) -> bool:
     return True
 
 
-def normals(reference: Tensor, key: int, chains: range, step: int, purpose: int, width: int) -> Tensor:
-    """Standard normals of a purpose at a step: (len(chains), width)."""
+def normals(reference: Tensor, key: int | Tensor, chains: range, step: int, purpose: int, width: int) -> Tensor:
+    """Standard normals of a purpose at a step: (len(chains), width). A key on the device is a tensor (1,)."""
     out = reference.new_empty(len(chains), width)
     grid, constants = _tiles(out)
     with torch.cuda.device_of(out):
@@ -53,9 +53,9 @@ def normals(reference: Tensor, key: int, chains: range, step: int, purpose: int,
 def one_each(reference: Tensor, key: int, chains: range, step: int, purpose: int, degrees: int = 0) -> Tensor:
     """Standard exponentials, or chi-square numbers of three degrees or more: (len(chains),)."""
     n, out = len(chains), reference.new_empty(len(chains))
-    grid, constants = (triton.cdiv(n, ONE_EACH["C"]),), {"PURPOSE": int(purpose), "FAST": _fast(out), **ONE_EACH}
+    constants = {"PURPOSE": int(purpose), "FAST": out.is_cuda and out.itemsize == 4, **ONE_EACH}
     with torch.cuda.device_of(out):
-        numbers.fill_one_each[grid](out, n, key, chains.start, step, degrees, **constants)
+        numbers.fill_one_each[(triton.cdiv(n, ONE_EACH["C"]),)](out, n, key, chains.start, step, degrees, **constants)
     return out
 
 
@@ -93,64 +93,56 @@ class DeviceChains:
     """Chains on memories (K, r) that a block of threads advances by many steps."""
 
     def __init__(self, program: str, patterns: Tensor, log_r: Tensor, alpha: float, codimension: int) -> None:
-        K, self.r = patterns.shape
+        K, r = patterns.shape
         self.program, self.alpha, self.codimension = program, alpha, codimension
-        self.too_large: set[tuple[int, ...]] = set()
+        self.too_large: set[tuple[int, int]] = set()
         rows = max(triton.next_power_of_2(K), 16) if K <= BLOCK else triton.cdiv(K, BLOCK) * BLOCK
-        memories = PaddedMemories.of(patterns, log_r, rows, max(triton.next_power_of_2(self.r), 16), factor=2048)
-        self.high, self.low, self.bias, self.unit = memories.high, memories.low, memories.bias, memories.unit
-        self.fits = memories.fits
+        self.memories = PaddedMemories.of(patterns, log_r, rows, max(triton.next_power_of_2(r), 16), factor=2048)
+        self.fits = self.memories.fits
 
     def advance(
         self, xi: Tensor, along: Tensor, across: Tensor, counters: tuple[int, int, int], beta: float, steps: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """States (n, r), the two lengths of `RadialComplement`, and the number of rejected proposals, (n,) each."""
-        u, along, across = ((part / self.unit).contiguous() for part in (xi, along, across))
+        high, low, bias, r, unit, _ = self.memories
+        u, along, across = ((part / unit).contiguous() for part in (xi, along, across))
         n_rejected = torch.zeros(len(u), dtype=torch.int32, device=u.device)
-        shape, scaled_beta = (len(u), self.r, len(self.high)), beta * self.unit**2
-        arguments = (self.high, self.low, self.bias, *shape, *counters, steps, self.alpha, scaled_beta)
+        arguments = (high, low, bias, len(u), r, len(high), *counters, steps, self.alpha, beta * unit**2)
         if self.program == "ula":
             self._launch(ula, u, *arguments)
         else:
             outside = min(self.codimension, 5)
             self._launch(mala, u, along, across, n_rejected, *arguments, self.codimension, OUTSIDE=outside)
-        return u * self.unit, along * self.unit, across * self.unit, n_rejected
+        return u * unit, along * unit, across * unit, n_rejected
 
     def _launch(self, program: KernelInterface, u: Tensor, *arguments: Tensor | float, **constants: int) -> None:
-        on_chip = max(self.high.shape) <= BLOCK
-        for block in self._blocks(len(u)):
-            if block in self.too_large:
+        K, R = self.memories.high.shape
+        for C, B in self._blocks(len(u)):
+            if (C, B) in self.too_large:
                 continue
-            C, B = block
-            constants |= {"R": self.high.shape[1], "B": B, "C": C, "ON_CHIP": on_chip, "FAST": u.is_cuda}
+            constants |= {"R": R, "B": B, "C": C, "ON_CHIP": K <= BLOCK, "FAST": u.is_cuda}
             try:
                 with torch.cuda.device_of(u):
                     program[(triton.cdiv(len(u), C),)](u, *arguments, **constants, num_warps=4)
                 return
             except OutOfResources:  # raised before anything ran
-                self.too_large.add(block)
+                self.too_large.add((C, B))
         raise OutOfResources(0, 0, f"each of the blocks {sorted(self.too_large)}")
 
     def _blocks(self, n: int) -> list[tuple[int, int]]:
         """Chains and memories of a block, the fastest first; smaller blocks are for smaller chips."""
-        K, R = self.high.shape
-        if max(K, R) <= BLOCK:
+        K, R = self.memories.high.shape
+        if K <= BLOCK:
             return [(16, K), (64, K)] if n <= MAX_SPREAD_CHAINS else [(64, K), (16, K)]
         least, few, many = (min(size, K) for size in (32, 64, BLOCK))
         if R <= 64:
             return [(64, many), (64, few), (16, few)]
-        if R <= BLOCK or self.program == "ula":
-            return [(64, few), (16, few), (16, least)]
-        return [(16, few), (16, least)]
+        return [(64, few), (16, few), (16, least)]
 
 
 def _tiles(out: Tensor) -> tuple[tuple[int, int], dict[str, int]]:
     """The programs that fill a matrix, and the tile that each of them fills: 4,096 entries."""
     n, width = out.shape
     D = min(max(triton.next_power_of_2(width), 16), 1024)
-    C = 4096 // D
-    return (triton.cdiv(n, C), triton.cdiv(width, D)), {"C": C, "D": D, "FAST": _fast(out), "num_warps": 4}
-
-
-def _fast(out: Tensor) -> bool:
-    return bool(out.is_cuda and out.dtype == torch.float32)
+    constants = {"C": 4096 // D, "D": D, "FAST": out.is_cuda and out.itemsize == 4, "num_warps": 4}
+    return (triton.cdiv(n, constants["C"]), triton.cdiv(width, D)), constants

@@ -9,7 +9,6 @@ of their head, a power of two, they are float16 numbers, except entries far smal
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 import triton
@@ -18,10 +17,10 @@ from torch import Tensor
 from triton.runtime import OutOfResources
 
 from .._backend.random import Purpose
+from . import launch
 from .numbers import normals as tile_normals
-from .programs import LOG2E, split_float
+from .programs import LOG2E, STEP, split_float
 
-STEP = tl.constexpr(int(Purpose.STEP))
 LOWEST = tl.constexpr(-1e30)  # below any logit, and not infinite
 
 
@@ -30,16 +29,6 @@ def unit_of(key_max_ptr, query_max_ptr, head, reach):
     """A power of two that is not below any entry of the keys and queries of a head, nor below `reach`."""
     largest = tl.maximum(tl.load(key_max_ptr + head), tl.load(query_max_ptr + head))
     return tl.exp2(tl.ceil(tl.log2(tl.maximum(tl.maximum(largest, reach), 1e-30))))
-
-
-@triton.jit(do_not_specialize=["n", "width", "step"])
-def fill_noise(out_ptr, seed_ptr, n, width, step, C: tl.constexpr, D: tl.constexpr, FAST: tl.constexpr):
-    """The normals that `take_steps` adds at a step, before they are scaled: out (n, width), a row for each query."""
-    rows = tl.program_id(0) * C + tl.arange(0, C)
-    columns = tl.arange(0, D)
-    values = tile_normals(tl.load(seed_ptr), rows, step, 0, STEP, C, D, tl.float32, FAST)
-    real = (rows[:, None] < n) & (columns[None, :] < width)
-    tl.store(out_ptr + rows[:, None].to(tl.int64) * width + columns[None, :], values, mask=real)
 
 
 @triton.jit(do_not_specialize=["S", "d"])
@@ -139,29 +128,16 @@ BLOCKS = ((64, 64), (16, 64), (16, 32))
 """Queries and keys of a block, the fastest first; smaller ones are for smaller chips."""
 
 
-class Steps(NamedTuple):
-    """xi ← (1 − alpha) xi + alpha attend(xi) + spread ε, `n` times, with attention at beta."""
-
-    n: int
-    alpha: float
-    beta: float
-    spread: float
-    is_causal: bool = False
-
-
 def normals(like: Tensor, seed: Tensor, step: int) -> Tensor:
     """The standard normals of a step (0, 1, ...) for states like these (..., d), a function of the seed, in float32."""
-    d, out = like.shape[-1], torch.empty_like(like, memory_format=torch.contiguous_format)
-    D = max(triton.next_power_of_2(d), 16)
-    C = max(4096 // D, 1)
-    with torch.cuda.device_of(out):
-        fill_noise[(triton.cdiv(out.numel() // d, C),)](
-            out, seed, out.numel() // d, d, step, C=C, D=D, FAST=out.is_cuda
-        )
-    return out
+    d = like.shape[-1]
+    return launch.normals(like, seed, range(like.numel() // d), step, Purpose.STEP, d).view(like.shape)
 
 
-def states_after_steps(query: Tensor, key: Tensor, mask: Tensor | None, seed: Tensor, steps: Steps) -> Tensor | None:
+def states_after_steps(
+    query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, seed: Tensor,
+    n_steps: int, alpha: float, beta: float, spread: float,
+) -> Tensor | None:  # fmt: skip
     """The states after the steps from queries (..., H, L, d), in float32; None if they are too large for the kernel.
 
     key:  (..., G, S, d), where H is a multiple of G and the dimensions before it are those of the queries
@@ -174,7 +150,7 @@ def states_after_steps(query: Tensor, key: Tensor, mask: Tensor | None, seed: Te
     heads, (key_heads, S, _) = len(flat_query), flat_key.shape
     if d > MAX_WIDTH or heads > MAX_HEADS or heads * L >= MAX_STATES:
         return None
-    reach = 8 * steps.spread * math.sqrt(steps.n)  # further than noise alone carries an entry, but for rare cases
+    reach = 8 * spread * math.sqrt(n_steps)  # further than noise alone carries an entry, but for rare cases
     pairs = (x.reshape(key_heads, -1) for x in (flat_key, flat_query))
     largest = [torch.linalg.vector_norm(x, math.inf, dim=1, dtype=torch.float32) for x in pairs]
     out, half = torch.empty_like(flat_query, dtype=torch.float32), key.dtype in (torch.float16, torch.bfloat16)
@@ -190,7 +166,7 @@ def states_after_steps(query: Tensor, key: Tensor, mask: Tensor | None, seed: Te
                 split_keys[(rows // B, key_heads)](flat_key, high, low, *largest, reach, S, d, B=B, **constants)
                 take_steps[(triton.cdiv(L, C), heads)](
                     flat_query, out, high, low, *largest, seed, reach, L, S, rows, d, n_heads, groups, *masking,
-                    *steps[:4], C=C, B=B, CAUSAL=steps.is_causal, MASK=mask is not None, NOISE=bool(steps.spread),
+                    n_steps, alpha, beta, spread, C=C, B=B, CAUSAL=is_causal, MASK=mask is not None, NOISE=bool(spread),
                     FAST=query.is_cuda, **constants,
                 )  # fmt: skip
         except OutOfResources:  # raised before anything ran

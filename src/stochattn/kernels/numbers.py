@@ -101,7 +101,9 @@ def fill(
     out_ptr, n, width, key, first_chain, step,
     PURPOSE: tl.constexpr, C: tl.constexpr, D: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
-    """Standard normals of a purpose at a step: out (n, width)."""
+    """Standard normals of a purpose at a step: out (n, width). The key is a number, or the address of one."""
+    if key.dtype.is_ptr():
+        key = tl.load(key)
     rows = tl.program_id(0) * C + tl.arange(0, C)
     columns = tl.program_id(1) * D + tl.arange(0, D)
     values = normals(key, first_chain + rows, step, tl.program_id(1) * D, PURPOSE, C, D, out_ptr.dtype.element_ty, FAST)

@@ -28,9 +28,8 @@ WEYL = 0x9E3779B9, 0xBB67AE85
 
 def streams(seed: int, chains: range, reference: Array, step: int = 0, end: int = 0) -> Streams:
     """The random numbers of chains that run beside `reference`, from `step` to `end`."""
-    if on_cuda(reference):
-        return Philox(seed, chains, reference, step, end)
-    return NumpyStreams(seed, chains, reference, step, end)
+    kind = Philox if on_cuda(reference) else NumpyStreams
+    return kind(seed, chains, reference, step, end)
 
 
 def words(key: int, chain: Tensor, step: int, place: Tensor, purpose: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -48,13 +47,13 @@ def draw(patterns: Tensor, cumulative: Tensor, spread: float, seed: int, first: 
     """Draws `first` to `first + n` of the mixture m_k + spread ε with these cumulative weights (K,): (n, d)."""
     if first + n >= 2**31:
         raise ValueError(f"n must stay below 2^31 draws of a seed on a device; got {first + n}. Use a second seed.")
-    noise = Philox(seed, range(first, first + n), patterns)
+    rows = range(first, first + n)
     if n and (launch := kernels.launcher(patterns)) is not None:
-        return launch.draw(patterns, cumulative, spread, noise.key, first, n)
-    target = noise._fine_uniform(Purpose.DRAW, 1) * float(cumulative[-1])
+        return launch.draw(patterns, cumulative, spread, Philox(seed, rows, patterns).key, first, n)
+    uniforms, normals = draw_numbers(patterns, seed, rows)
     torch = namespace(patterns)
-    k = torch.searchsorted(torch.as_tensor(cumulative, device=patterns.device), target, right=True)
-    return patterns[k] + spread * noise._normals(Purpose.DRAW, 0, patterns.shape[1])
+    borders = torch.as_tensor(cumulative, device=patterns.device)
+    return patterns[torch.searchsorted(borders, uniforms * float(cumulative[-1]), right=True)] + spread * normals
 
 
 def draw_numbers(reference: Tensor, seed: int, rows: range) -> tuple[Tensor, Tensor]:
@@ -86,14 +85,10 @@ class Philox(Streams):
     def chi_square(self, degrees: int) -> Tensor:
         if degrees == 1:
             return self._normals(Purpose.SQUARE, self.step, 1) ** 2
-        if degrees == 2:
-            return 2 * self._exponential(Purpose.SQUARE)
-        if (launch := kernels.launcher(self.reference)) is None:
-            return self._draw_gamma(degrees / 2 - 1 / 3) * 2
-        return launch.one_each(self.reference, self.key, self.chains, self.step, Purpose.SQUARE, degrees)[:, None]
+        return 2 * self._one_each(Purpose.SQUARE) if degrees == 2 else self._one_each(Purpose.SQUARE, degrees)
 
     def exponential(self) -> Tensor:
-        return self._exponential(Purpose.ACCEPT)
+        return self._one_each(Purpose.ACCEPT)
 
     def uniform(self) -> Tensor:
         return self._fine_uniform(Purpose.MEMORY, self.step)[:, None]
@@ -123,9 +118,12 @@ class Philox(Streams):
         pairs = (*_normal_pair(a, b, self.reference), *_normal_pair(c, d, self.reference))
         return torch.stack(pairs, -1).reshape(len(chains), -1)[:, :width]
 
-    def _exponential(self, purpose: Purpose) -> Tensor:
+    def _one_each(self, purpose: Purpose, degrees: int = 0) -> Tensor:
+        """Standard exponentials, or chi-square numbers of three degrees or more: (rows, 1)."""
         if (launch := kernels.launcher(self.reference)) is not None:
-            return launch.one_each(self.reference, self.key, self.chains, self.step, purpose)[:, None]
+            return launch.one_each(self.reference, self.key, self.chains, self.step, purpose, degrees)[:, None]
+        if degrees:
+            return self._draw_gamma(degrees / 2 - 1 / 3) * 2
         word = words(self.key, self._chains, self.step, self._chains * 0, purpose)[0]
         return -_uniform(word, self.reference).log()[:, None]
 

@@ -21,10 +21,10 @@ LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 
 
 @triton.jit
-def split_float(x):
-    """x as high + low/2048, both float16."""
+def split_float(x, FACTOR: tl.constexpr = 2048.0):
+    """x as high + low/FACTOR, both float16."""
     high = x.to(tl.float16)
-    return high, ((x - high.to(tl.float32)) * 2048.0).to(tl.float16)
+    return high, ((x - high.to(tl.float32)) * FACTOR).to(tl.float16)
 
 
 @triton.jit

@@ -2,9 +2,9 @@
 
 A state of some hundred dimensions does not fit the registers of a block, so a step is a few launches: `scores`
 multiplies states and memories, `weigh` turns logits into weights, and `read_out` multiplies weights and memories and,
-for ULA, moves the states. MALA also has `propose` and `decide`. Products are of float16 pairs, as in `programs.py`.
-They take nearly all of the time; a product whose weights are made in registers takes three times as long.
-Rows are padded, so that no tile is cut; a chain is computed in the same way whatever other chains there are.
+for ULA, moves the states. MALA also has `propose` and `decide`. Products are of float16 pairs, as in `programs.py`, but
+x is high + low: the units of states and memories are so small that low is accurate. Products take nearly all of the
+time; a product whose weights are made in registers takes three times as long. Rows are padded, so that no tile is cut.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .numbers import exponential, normals
-from .programs import ACCEPT, LN2, LOG2E, STEP, propose_outside
+from .programs import ACCEPT, LN2, LOG2E, STEP, propose_outside, split_float
 
 WEIGHT_SCALE = tl.constexpr(1024.0)  # so that the low parts of weights are accurate
 
@@ -29,13 +29,6 @@ def tile(first_row, first_column, width, ROWS: tl.constexpr, COLUMNS: tl.constex
     """Offsets of a tile of a matrix with rows of this width."""
     rows = first_row + tl.arange(0, ROWS)
     return rows[:, None].to(tl.int64) * width + first_column + tl.arange(0, COLUMNS)[None, :]
-
-
-@triton.jit
-def split_float(x):
-    """x as high + low, both float16. The units of states and memories are small enough for low to be accurate."""
-    high = x.to(tl.float16)
-    return high, (x - high.to(tl.float32)).to(tl.float16)
 
 
 @triton.jit
@@ -85,7 +78,7 @@ def weigh(
         logits = tl.load(logits_ptr + places + k, mask=real, other=-float("inf"))
         weights = tl.exp2(logits - top[:, None])
         total += tl.sum(weights, 1)
-        a, b = split_float(weights * WEIGHT_SCALE)
+        a, b = split_float(weights * WEIGHT_SCALE, 1.0)
         tl.store(weight_high_ptr + places + k, a, mask=real)
         tl.store(weight_low_ptr + places + k, b, mask=real)
     tl.store(total_ptr + rows, total)
@@ -106,15 +99,6 @@ def attend_tile(
     return sums / (total * WEIGHT_SCALE)[:, None]
 
 
-@triton.jit
-def store_state(value, state_ptr, state_high_ptr, state_low_ptr, places):
-    """A tile of states, whole and as two float16."""
-    a, b = split_float(value)
-    tl.store(state_ptr + places, value)
-    tl.store(state_high_ptr + places, a)
-    tl.store(state_low_ptr + places, b)
-
-
 @triton.jit(do_not_specialize=["key", "first_chain", "step"])
 def read_out_ula(
     weight_high_ptr, weight_low_ptr, total_ptr, high_ptr, low_ptr, u_ptr, state_high_ptr, state_low_ptr, K, key,
@@ -127,16 +111,19 @@ def read_out_ula(
     places = tile(first_row, first, R, C, D)
     noise = normals(key, first_chain + first_row + tl.arange(0, C), step, first, STEP, C, D, tl.float32, FAST)
     u = (1 - alpha) * tl.load(u_ptr + places) + alpha * attended + tl.sqrt(2 * alpha / beta) * noise
-    store_state(u, u_ptr, state_high_ptr, state_low_ptr, places)
+    a, b = split_float(u, 1.0)
+    tl.store(u_ptr + places, u)
+    tl.store(state_high_ptr + places, a)
+    tl.store(state_low_ptr + places, b)
 
 
 @triton.jit
-def two_places(first_row, first, n_rows, current_ptr, R: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
-    """Offsets of a tile in the matrix, of two, that holds each chain's state, and in the one for its proposal."""
+def three_places(first_row, first, n_rows, current_ptr, R: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
+    """Offsets of a tile in a matrix; in that, of two, which holds each chain's state; and in that for its proposal."""
     current = tl.load(current_ptr + first_row + tl.arange(0, C)).to(tl.int64)[:, None]
     places = tile(first_row, first, R, C, D)
     size = n_rows.to(tl.int64) * R
-    return places + current * size, places + (1 - current) * size
+    return places, places + current * size, places + (1 - current) * size
 
 
 @triton.jit
@@ -150,7 +137,7 @@ def read_out_mala(
     new_attended = attend_tile(
         weight_high_ptr, weight_low_ptr, total_ptr, high_ptr, low_ptr, first_row, first, K, C, D, S
     )
-    here, there = two_places(first_row, first, n_rows, current_ptr, R, C, D)
+    _places, here, there = three_places(first_row, first, n_rows, current_ptr, R, C, D)
     new = tl.load(u_ptr + there)
     slope = new - new_attended
     move = (new - tl.load(u_ptr + here)) * (tl.load(attended_ptr + here) + new_attended)
@@ -208,13 +195,12 @@ def propose(
 ):  # fmt: skip
     """Proposals of Algorithm 2, in the place for them."""
     first_row, first = tl.program_id(1) * C, tl.program_id(0) * D
-    here, there = two_places(first_row, first, n_rows, current_ptr, R, C, D)
+    places, here, there = three_places(first_row, first, n_rows, current_ptr, R, C, D)
     inside = (first + tl.arange(0, D) < r)[None, :]
     noise = normals(key, first_chain + first_row + tl.arange(0, C), step, first, STEP, C, D, tl.float32, FAST)
     u, attended = tl.load(u_ptr + here), tl.load(attended_ptr + here)
     new = u + alpha * (attended - u) + tl.sqrt(2 * alpha / beta) * tl.where(inside, noise, 0.0)
-    a, b = split_float(new)
-    places = tile(first_row, first, R, C, D)
+    a, b = split_float(new, 1.0)
     tl.store(u_ptr + there, new)
     tl.store(state_high_ptr + places, a)
     tl.store(state_low_ptr + places, b)
@@ -263,16 +249,11 @@ class PaddedMemories(NamedTuple):
 class Tile(NamedTuple):
     """Rows, columns and depth of the tiles of a product, and how many warps and stages it is compiled for."""
 
-    rows: int
-    columns: int
-    depth: int
+    C: int
+    D: int
+    S: int
     num_warps: int
     num_stages: int
-
-    @property
-    def constants(self) -> dict[str, int]:
-        """The constants of a program, and options of the compiler."""
-        return dict(zip(("C", "D", "S", "num_warps", "num_stages"), self, strict=True))
 
 
 WIDE, NARROW = Tile(128, 128, 64, 8, 3), Tile(64, 64, 64, 4, 3)
@@ -301,12 +282,11 @@ class TiledChains:
         for first in range(0, max(len(xi), 1), at_once):
             rows = slice(first, first + at_once)
             chunk = Chunk(self, xi[rows], along[rows], across[rows], (key, chain + first, step))
+            advance = chunk.ula if self.program == "ula" else chunk.mala
             with torch.cuda.device_of(xi):
-                if self.program == "ula":
-                    chunk.ula(self.alpha, beta * unit**2, steps)
-                else:
-                    chunk.mala(self.alpha, beta * unit**2, steps, self.codimension)
-            parts.append(chunk.result())
+                advance(beta * unit**2, steps)
+            kept = (chunk.u[:, : self.memories.r], chunk.along, chunk.across, chunk.rejected)
+            parts.append([values[: chunk.n] for values in kept])
         u, along, across, n_rejected = (torch.cat(part) for part in zip(*parts, strict=True))
         return u * unit, along * unit, across * unit, n_rejected
 
@@ -317,67 +297,59 @@ class Chunk:
     def __init__(
         self, chains: TiledChains, xi: Tensor, along: Tensor, across: Tensor, counters: tuple[int, int, int]
     ) -> None:
-        self.memories, self.columns, self.widest, self.n = chains.memories, chains.columns, chains.widest, len(xi)
-        (self.key, self.chain, self.step), memories = counters, chains.memories
-        (K, R), rows = memories.high.shape, triton.cdiv(len(xi), ROWS) * ROWS
-        self.fast, self.rows = xi.is_cuda, rows
-        self.u = pad(xi / memories.unit, (0, R - memories.r, 0, rows - self.n)).contiguous()
+        self.chains, self.memories, self.n, self.fast = chains, chains.memories, len(xi), xi.is_cuda
+        self.key, self.chain, self.step = counters
+        self.rows = rows = triton.cdiv(self.n, ROWS) * ROWS
+        (K, R), unit = self.memories.high.shape, self.memories.unit
+        self.u = pad(xi / unit, (0, R - self.memories.r, 0, rows - self.n)).contiguous()
         self.high, self.low = split_tensor(self.u, 1)
-        self.along, self.across = (pad(length / memories.unit, (0, rows - self.n)) for length in (along, across))
+        self.along, self.across = (pad(length / unit, (0, rows - self.n)) for length in (along, across))
         self.rejected = torch.zeros(rows, dtype=torch.int32, device=xi.device)
         self.logits, self.total, self.lse = xi.new_empty(rows, K), xi.new_empty(rows), xi.new_empty(rows)
         self.weights = tuple(xi.new_empty((rows, K), dtype=torch.half) for _ in range(2))
-        self.scoring, self.reading = (self._tile(size) for size in (K, R))
-        self.top = xi.new_empty(rows, K // self.scoring.columns)
+        widest = chains.widest if self.fast else INTERPRETED
+        self.scoring, self.reading = (NARROW if size % widest.D else widest for size in (K, R))
+        self.top = xi.new_empty(rows, K // self.scoring.D)
 
-    def result(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """States, lengths outside and rejected proposals of the chains."""
-        u = self.u[: self.n, : self.memories.r]
-        return u, self.along[: self.n], self.across[: self.n], self.rejected[: self.n]
-
-    def ula(self, alpha: float, beta: float, steps: int) -> None:
+    def ula(self, beta: float, steps: int) -> None:
         """Algorithm 1, `steps` times."""
         K, R = self.memories.high.shape
         for step in range(self.step, self.step + steps):
             self._weigh(beta)
             read_out_ula[self._grid(self.reading, R)](
-                *self.weights, self.total, *self.columns, self.u, self.high, self.low, K,
-                self.key, self.chain, step, alpha, beta,
-                R=R, FAST=self.fast, **self.reading.constants,
+                *self.weights, self.total, *self.chains.columns, self.u, self.high, self.low, K,
+                self.key, self.chain, step, self.chains.alpha, beta,
+                R=R, FAST=self.fast, **self.reading._asdict(),
             )  # fmt: skip
 
-    def mala(self, alpha: float, beta: float, steps: int, codimension: int) -> None:
+    def mala(self, beta: float, steps: int) -> None:
         """Algorithm 2, `steps` times; the acceptance ratio is the one of samplers/mala.py."""
-        K, R = self.memories.high.shape
+        (K, R), alpha, codimension = self.memories.high.shape, self.chains.alpha, self.chains.codimension
         states, attended = (torch.stack([self.u, self.u]) for _ in range(2))
         current, potential = torch.zeros_like(self.rejected), torch.empty_like(self.total)
-        slopes, moves = (self.u.new_empty(self.rows, R // self.reading.columns) for _ in range(2))
+        slopes, moves = (self.u.new_empty(self.rows, R // self.reading.D) for _ in range(2))
         parts, few = slopes.shape[1], FEW if self.fast else ROWS
 
-        def evaluate() -> None:
+        def evaluate(step: int, first: bool) -> None:
             self._weigh(beta)
             read_out_mala[self._grid(self.reading, R)](
-                *self.weights, self.total, *self.columns, states, attended, current, slopes, moves, K, self.rows,
-                R=R, **self.reading.constants,
+                *self.weights, self.total, *self.chains.columns, states, attended, current, slopes, moves, K, self.rows,
+                R=R, **self.reading._asdict(),
             )  # fmt: skip
-
-        def judge(step: int, first: bool) -> None:
             decide[(self.rows // ROWS,)](
                 self.lse, slopes, moves, potential, self.along, self.across, current, self.rejected,
                 parts, self.key, self.chain, step, alpha, beta, codimension,
                 C=ROWS, PARTS=triton.next_power_of_2(parts), OUTSIDE=min(codimension, 5), FIRST=first, FAST=self.fast,
             )  # fmt: skip
 
-        evaluate()
-        judge(self.step, first=True)
+        evaluate(self.step, first=True)
         for step in range(self.step, self.step + steps):
             propose[R // SIDE, self.rows // few](
                 states, attended, current, self.high, self.low, self.memories.r, self.rows,
                 self.key, self.chain, step, alpha, beta,
                 R=R, C=few, D=SIDE, FAST=self.fast,
             )  # fmt: skip
-            evaluate()
-            judge(step, first=False)
+            evaluate(step, first=False)
         self.u = torch.where(current[:, None] > 0, states[1], states[0])
 
     def _weigh(self, beta: float) -> None:
@@ -385,7 +357,7 @@ class Chunk:
         (K, R), tops = self.memories.high.shape, self.top.shape[1]
         scores[self._grid(self.scoring, K)](
             self.high, self.low, *self.memories[:3], self.logits, self.top, K, beta,
-            R=R, **self.scoring.constants,
+            R=R, **self.scoring._asdict(),
         )  # fmt: skip
         depth = min(triton.next_power_of_2(K), 512)
         C = 2048 // depth if self.fast else ROWS
@@ -395,9 +367,4 @@ class Chunk:
         )  # fmt: skip
 
     def _grid(self, tile: Tile, width: int) -> tuple[int, int]:
-        return width // tile.columns, self.rows // tile.rows
-
-    def _tile(self, width: int) -> Tile:
-        if not self.fast:
-            return INTERPRETED
-        return NARROW if width % self.widest.columns else self.widest
+        return width // tile.D, self.rows // tile.C

@@ -1,7 +1,4 @@
-"""The distribution of a batch of banks as functions of tensors: attention, energy, density and exact draws.
-
-Also the checks of the rows, multiplicities, values and inverse temperatures of one bank or a batch of banks.
-"""
+"""Banks of memories as functions of tensors: attention, energy, density and exact draws; and checks of arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import math
 import warnings
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +17,7 @@ from .._backend.arrays import ArrayLike
 from .._backend.checks import check_beta, check_count, check_positive
 from ..core.memory import MemoryBank
 from ..core.temperature import natural
-from .steps import additive, require_generator, require_mask, wide
+from .steps import additive, require_broadcast, require_generator, require_mask, wide
 
 MAX_STEPS = 1000  # steps until a tolerance must be met, unless their number is given
 
@@ -48,10 +44,7 @@ class Association:
             return self
         require_mask("mask", mask, "True for a visible memory")
         leading = torch.broadcast_shapes(xi.shape[:-2], self.patterns.shape[:-2])
-        scores = (*leading, xi.shape[-2], self.patterns.shape[-2])
-        fits = all(m in (1, s) for m, s in zip(mask.shape[::-1], scores[::-1], strict=False))
-        if not (fits and mask.ndim <= len(scores)):
-            raise ValueError(f"mask must broadcast to the weights, {tuple(scores)}; got {tuple(mask.shape)}.")
+        require_broadcast("mask", mask, (*leading, xi.shape[-2], self.patterns.shape[-2]))
         return replace(self, log_mask=additive(mask, xi))
 
     def weights(self, xi: Tensor) -> Tensor:
@@ -82,12 +75,12 @@ class Association:
                 xi = self.attend(xi)
             return xi
         check_positive("tolerance", tolerance, "It is the length of a step after which a state stops.")
-        moving: Tensor | None = None
+        moving = torch.ones((), dtype=torch.bool, device=xi.device)
         for _ in range(MAX_STEPS if n_steps is None else n_steps):
             new = self.attend(xi)
             step = (new - xi).detach().square().sum(-1, keepdim=True).sqrt()
-            xi = new if moving is None else torch.where(moving, new, xi)
-            moving = step > tolerance if moving is None else moving & (step > tolerance)
+            xi = torch.where(moving, new, xi)
+            moving = moving & (step > tolerance)
             if not moving.any():
                 return xi
         if n_steps is None:
@@ -103,7 +96,7 @@ class Association:
         return energy if blind is None else energy.masked_fill(blind.squeeze(-1), math.inf)
 
     def log_density(self, xi: Tensor) -> Tensor:
-        """log p_beta(xi), the normalised density of the Gaussian mixture; (..., n, d) -> (..., n)."""
+        """log p_beta(xi), the normalized density of the Gaussian mixture; (..., n, d) -> (..., n)."""
         beta = self.beta.unsqueeze(-1)
         log_r, blind = self._visible(self._log_r(xi))
         log_z = (log_r + beta[..., None] / 2 * self._norms_squared(xi.dtype).unsqueeze(-2)).logsumexp(-1)
@@ -120,7 +113,7 @@ class Association:
             raise ValueError("draws do not see a mask, which is that of states: set log_r to -inf instead.")
         n, shape = check_count("n", n), self.patterns.shape
         options = {"generator": require_generator(generator), "device": self.patterns.device}
-        # In float64, because rounding in sums of many float32 weights would favour the first memories.
+        # In float64, because rounding in sums of many float32 weights would favor the first memories.
         log_shares = self.beta.unsqueeze(-1) / 2 * self._norms_squared(torch.float64)
         shares = (log_shares if self.log_r is None else self.log_r + log_shares).softmax(-1)
         cumulative = shares.detach().cumsum(-1)
@@ -141,10 +134,10 @@ class Association:
         """
         with torch.no_grad():
             patterns, beta = self.patterns.double(), self.beta.double()[..., None, None]
-            centre = shares.unsqueeze(-2) @ patterns
-            ways, y = patterns - centre, x - centre
+            center = shares.unsqueeze(-2) @ patterns
+            ways, y = patterns - center, x - center
             lengths = ways.square().sum(-1).sqrt().unsqueeze(-2)
-            safe = torch.where(lengths > 0, lengths, 1.0)  # a memory at the centre moves nothing
+            safe = torch.where(lengths > 0, lengths, 1.0)  # a memory at the center moves nothing
             along = y @ ways.mT / safe
             across = (y.square().sum(-1, keepdim=True) - along.square()).clamp_min(0.0)
             components = shares.log().unsqueeze(-2) - beta / 2 * (across + (along - lengths).square())
@@ -156,10 +149,8 @@ class Association:
 
     def _log_r(self, xi: Tensor) -> Tensor:
         """The logarithms of the multiplicities that each state sees, (..., n or 1, K)."""
-        if self.log_r is None:
-            none = torch.zeros((1, self.patterns.shape[-2]), dtype=xi.dtype, device=xi.device)
-            return none if self.log_mask is None else none + self.log_mask
-        log_r = self.log_r.unsqueeze(-2).to(xi.dtype)
+        K = self.patterns.shape[-2]
+        log_r = xi.new_zeros((1, K)) if self.log_r is None else self.log_r.unsqueeze(-2).to(xi.dtype)
         return log_r if self.log_mask is None else log_r + self.log_mask
 
     def _logits(self, xi: Tensor) -> Tensor:
@@ -203,41 +194,33 @@ def _log_normal_mass(low: Tensor, high: Tensor) -> Tensor:
     return tail + torch.log(-torch.expm1(torch.special.log_ndtr(low) - tail))
 
 
-class Banks(NamedTuple):
-    """patterns (*B, K, d), log_r (*B, K), and values (*B, K, v) or None, as tensors of one dtype and device."""
-
-    patterns: Tensor
-    log_r: Tensor
-    values: Tensor | None
-
-
-def check_banks(patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLike | None) -> Banks:
-    """The rows of one bank (K, d), or of a batch of banks (*B, K, d), with the checks of `MemoryBank`."""
+def check_banks(
+    patterns: ArrayLike, log_r: ArrayLike | None, values: ArrayLike | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Patterns (*B, K, d), log_r (*B, K) and values (*B, K, v) or None, as tensors, with the checks of `MemoryBank`."""
     shape = tuple(np.shape(patterns))
     if len(shape) < 3:
         bank = MemoryBank(patterns, log_r, values)
-        return Banks(*(_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values)))
+        return _as_tensor(bank.patterns), _as_tensor(bank.log_r), _as_tensor(bank.values)
     if 0 in shape:
         raise ValueError(f"patterns must be banks (..., K, d) with at least one row each; got shape {shape}.")
-    if log_r is not None and tuple(np.shape(log_r)) not in (shape[:-1], shape[-2:-1]):
-        shapes = f"({shape[-2]},) or {shape[:-1]}"
-        got = tuple(np.shape(log_r))
-        raise ValueError(f"log_r must have one entry for each memory, shape {shapes}; got shape {got}.")
+    if log_r is not None:
+        if (got := tuple(np.shape(log_r))) not in (shape[:-1], shape[-2:-1]):
+            raise ValueError(f"log_r must have shape ({shape[-2]},) or {shape[:-1]}, an entry per memory; got {got}.")
+        logs = log_r if isinstance(log_r, Tensor) else torch.tensor(np.asarray(log_r))
+        log_r = logs.expand(shape[:-1]).reshape(-1)
     if values is not None and (np.ndim(values) != len(shape) or tuple(np.shape(values))[:-1] != shape[:-1]):
         rule = f"values must have one row for each memory, shape ({', '.join(map(str, shape[:-1]))}, v)"
         remedy = " Pass values[..., None] for one number per memory." if np.shape(values) == shape[:-1] else ""
         raise ValueError(f"{rule}; got shape {tuple(np.shape(values))}.{remedy}")
-    if log_r is not None:
-        logs = log_r if isinstance(log_r, Tensor) else torch.tensor(np.asarray(log_r))
-        log_r = logs.expand(shape[:-1]).reshape(-1)
     bank = MemoryBank(_flat(patterns), log_r, None if values is None else _flat(values))
-    rows = (_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values))
-    batch = Banks(*(None if x is None else x.unflatten(0, shape[:-1]) for x in rows))
-    empty = (batch.log_r == -math.inf).all(-1)
+    tensors = (_as_tensor(x) for x in (bank.patterns, bank.log_r, bank.values))
+    rows, logs, read = (None if x is None else x.unflatten(0, shape[:-1]) for x in tensors)
+    empty = torch.isneginf(logs).all(-1)
     if empty.any():
         first = tuple(empty.nonzero()[0].tolist())
         raise ValueError(f"log_r must leave at least one memory in every bank; bank {first} has only −inf.")
-    return batch
+    return rows, logs, read
 
 
 def beta_tensor(
@@ -248,20 +231,17 @@ def beta_tensor(
     learn_beta: whether any other beta becomes a parameter; of: what the batch consists of, for the messages
     """
     if isinstance(beta, Tensor) and not isinstance(beta, nn.Parameter) and beta.requires_grad:
-        rule = "beta must be a number or an nn.Parameter"
-        remedy = "A module would detach it; pass nn.Parameter(beta), or learn_beta=True."
-        raise TypeError(f"{rule}; got a tensor that requires a gradient and is not a parameter. {remedy}")
-    kind = {"dtype": like.dtype, "device": like.device}
-    if isinstance(beta, Tensor | np.ndarray) and beta.ndim:
-        fits = tuple(beta.shape) == batch
-        if not fits and (isinstance(beta, nn.Parameter) or math.prod(beta.shape) != 1):
-            raise ValueError(f"beta must be one number, or one for each {of} {batch}; got shape {tuple(beta.shape)}.")
-        numbers = beta.detach() if isinstance(beta, Tensor) else torch.as_tensor(beta)
-        for number in numbers.flatten().tolist():
-            check_beta(number)
-        copied = numbers.to(**kind, copy=True).reshape(batch if fits else ())
-    else:
-        copied = torch.tensor(check_beta(beta.detach() if isinstance(beta, Tensor) else beta), **kind)
+        rule = "beta must be a number or an nn.Parameter; got a tensor that requires a gradient and is not a parameter"
+        raise TypeError(f"{rule}. A module would detach it; pass nn.Parameter(beta), or learn_beta=True.")
+    numbers = beta.detach() if isinstance(beta, Tensor) else beta
+    if not isinstance(numbers, Tensor):
+        numbers = torch.from_numpy(np.asarray(numbers if isinstance(numbers, np.ndarray) else check_beta(numbers)))
+    fits = tuple(numbers.shape) == batch
+    if numbers.ndim and not fits and (isinstance(beta, nn.Parameter) or numbers.numel() != 1):
+        raise ValueError(f"beta must be one number, or one for each {of} {batch}; got shape {tuple(numbers.shape)}.")
+    for number in numbers.flatten().tolist():
+        check_beta(number)
+    copied = numbers.to(like.device, like.dtype, copy=True).reshape(batch if fits else ())
     if isinstance(beta, nn.Parameter):
         return beta
     return nn.Parameter(copied) if learn_beta else copied
@@ -286,12 +266,11 @@ def positive_beta(beta: Tensor, like: Tensor) -> Tensor:
     return beta.to(like.dtype)
 
 
-def natural_beta(banks: Banks) -> Tensor:
+def natural_beta(patterns: Tensor, log_r: Tensor) -> Tensor:
     """The natural beta of every bank, of shape B."""
-    patterns, log_r, _ = banks
     if patterns.ndim == 2:
         return patterns.new_tensor(natural(MemoryBank(patterns, log_r)))
-    return torch.stack([natural_beta(Banks(*bank, None)) for bank in zip(patterns, log_r, strict=True)])
+    return torch.stack([natural_beta(*bank) for bank in zip(patterns, log_r, strict=True)])
 
 
 def _flat(x: ArrayLike) -> ArrayLike:

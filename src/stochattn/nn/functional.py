@@ -6,7 +6,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -17,19 +17,19 @@ from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 from .. import kernels
 from .._backend.checks import check_positive
 from ..storage.ranks import Fact
-from .ranks import ShardedMemory
+from .ranks import ShardedMemory, require_left_out
 from .steps import (
-    HALF,
     AddNoise,
     DeviceNoise,
     LangevinSteps,
     additive,
+    describe,
     is_transformed,
-    leading_of_keys,
     noise_source,
+    require_broadcast,
     require_floats,
+    require_mask,
     require_seed,
-    require_shapes,
     wide,
 )
 
@@ -71,19 +71,19 @@ def stochastic_attention(
     >>> stochattn.nn.stochastic_attention(q, k, v, n_steps=5, seed=0).shape
     torch.Size([2, 3])
     """
-    steps_of = partial(LangevinSteps, n_steps, alpha, noise, choose_beta(beta, scale), generator)
+    beta = _choose_beta(beta, scale)
+    steps_of = partial(LangevinSteps, n_steps, alpha, noise, beta, generator)
     if isinstance(key, ShardedMemory) or isinstance(value, ShardedMemory):
-        masking = {"attn_mask": attn_mask is not None, "is_causal": is_causal, "softcap": softcap is not None}
-        unsupported = {"dropout_p": bool(dropout_p), "seed": seed is not None, **masking, "sinks": sinks is not None}
-        return _attend_on_ranks(query, key, value, choose_beta(beta, scale), steps_of, unsupported)
+        is_passed = {"attn_mask": attn_mask is not None, "is_causal": is_causal, "softcap": softcap is not None}
+        is_passed |= {"dropout_p": bool(dropout_p), "seed": seed is not None, "sinks": sinks is not None}
+        return _attend_on_ranks(query, key, value, beta, steps_of, is_passed)
     steps = steps_of()
-    require_shapes(query, key, value, attn_mask, is_causal)
+    query, groups = _check_shapes(query, key, value, attn_mask, is_causal)
     if not 0 <= dropout_p <= 1:
         raise ValueError(f"dropout_p must lie between 0 and 1; got {dropout_p!r}.")
     seed, dtype = require_seed(seed, generator), query.dtype
     if not query.is_meta and dtype != torch.float64 and torch.is_autocast_enabled(query.device.type):
         dtype = torch.get_autocast_dtype(query.device.type)  # which torch's attention would return
-    query, groups = _broadcast(query, key)
     if not query.numel() or not key.shape[-2]:  # an error in some versions of torch
         return query.new_zeros((*query.shape[:-1], value.shape[-1]), dtype=dtype)
     # Not on a GPU, where torch would store all weights for shared heads.
@@ -125,9 +125,8 @@ def langevin_states(
     >>> stochattn.nn.langevin_states(torch.zeros(2, 4), torch.eye(4), n_steps=5, seed=0).shape
     torch.Size([2, 4])
     """
-    steps = LangevinSteps(n_steps, alpha, noise, choose_beta(beta, scale), generator)
-    require_shapes(query, key, key, attn_mask, is_causal)
-    query, groups = _broadcast(query, key)
+    steps = LangevinSteps(n_steps, alpha, noise, _choose_beta(beta, scale), generator)
+    query, groups = _check_shapes(query, key, key, attn_mask, is_causal)
     if not query.numel() or not key.shape[-2]:
         return wide(query).clone()
     (key,) = _repeat_heads(groups, key)
@@ -145,12 +144,12 @@ class Keys:
     mask: Tensor | None = None
     is_causal: bool = False
     softcap: float | None = None
-    narrow: Tensor | None = None  # the keys in half precision, if they were
+    stored: Tensor | None = None  # the keys in their own dtype, if `key` is in that of the states
 
     def wide(self) -> Keys:
         """The keys in the dtype of the states that take steps, with the mask as numbers to add."""
-        key, narrow = wide(self.key), self.key if self.key.dtype in HALF else None
-        return Keys(key, self.beta, additive(self.mask, key), self.is_causal, self.softcap, narrow)
+        key = wide(self.key)
+        return replace(self, key=key, mask=additive(self.mask, key), stored=self.key)
 
     def attend(self, xi: Tensor, value: Tensor, dropout_p: float = 0.0, share: bool = False) -> Tensor:
         """softmax(beta K ξ) V for states (..., L, d) and values (..., S, v); share: heads of queries share keys."""
@@ -188,8 +187,7 @@ def _prepare_keys(
         mask = _mask_with_sinks(query, key, additive(_causal(query, key) if is_causal else mask, query), sinks)
         key, is_causal = pad(key, (0, 0, 0, 1)), False
     if isinstance(beta, Tensor) and torch.broadcast_shapes(beta.shape, rows) != rows:
-        got = tuple(beta.shape)
-        raise ValueError(f"beta must be a number or broadcast to (..., L, 1), here {rows}; got {got}.")
+        raise ValueError(f"beta must be a number or broadcast to (..., L, 1), here {rows}; got {tuple(beta.shape)}.")
     return Keys(key, beta, mask, is_causal, softcap), blind
 
 
@@ -197,8 +195,7 @@ def _mask_with_sinks(query: Tensor, key: Tensor, mask: Tensor | None, sinks: Ten
     """Numbers to add to the logits of all keys and of a last one, the sink: (..., heads, L, S + 1)."""
     heads = query.shape[-3] if query.ndim > 2 else 1
     if not isinstance(sinks, Tensor) or tuple(sinks.shape) != (heads,):
-        got = tuple(sinks.shape) if isinstance(sinks, Tensor) else type(sinks).__name__
-        raise ValueError(f"sinks must be a tensor of shape ({heads},), one logit per head; got {got}.")
+        raise ValueError(f"sinks must be a tensor of shape ({heads},), one logit per head; got {describe(sinks)}.")
     seen = query.new_zeros((1, key.shape[-2])) if mask is None else mask
     column = sinks.to(seen.dtype).reshape((-1, 1, 1) if query.ndim > 2 else (1, 1))
     rows = torch.broadcast_shapes(seen.shape[:-1], column.shape[:-1])
@@ -232,20 +229,19 @@ def _in_one_launch(
     """The states after all steps in float32, where a kernel takes them, with the noise of steps in a loop."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed() or keys.softcap is not None:
         return None
-    beta, noise = keys.beta, add_noise if isinstance(add_noise, DeviceNoise) else None
-    if isinstance(beta, Tensor) or isinstance(spread, Tensor) or noise is not add_noise:
+    if isinstance(keys.beta, Tensor) or not (add_noise is None or isinstance(add_noise, DeviceNoise)):
         return None
-    key = keys.key if keys.narrow is None else keys.narrow
+    key = cast(Tensor, keys.stored)
     needs_gradient = any(x is not None and x.requires_grad for x in (xi, key, keys.mask)) and torch.is_grad_enabled()
     if needs_gradient or (launch := kernels.layer_launcher(xi)) is None:
         return None
     unread = torch.zeros(1, dtype=torch.int64, device=xi.device)  # without noise, no key is read
-    settings = launch.Steps(steps.n_steps, steps.alpha, beta, spread, keys.is_causal)
-    key, seed = key.expand(*xi.shape[:-2], *key.shape[-2:]), unread if noise is None else noise.key
-    return cast("Tensor | None", launch.states_after_steps(xi, key, keys.mask, seed, settings))
+    key, seed = key.expand(*xi.shape[:-2], *key.shape[-2:]), unread if add_noise is None else add_noise.key
+    settings = (steps.n_steps, steps.alpha, keys.beta, spread)
+    return cast("Tensor | None", launch.states_after_steps(xi, key, keys.mask, keys.is_causal, seed, *settings))
 
 
-def choose_beta(beta: float | Tensor | None, scale: float | Tensor | None) -> float | Tensor | None:
+def _choose_beta(beta: float | Tensor | None, scale: float | Tensor | None) -> float | Tensor | None:
     """beta or scale, which are two names of one argument."""
     if beta is not None and scale is not None:
         raise ValueError(f"scale must be None if beta is given: they are one argument; got {scale!r} and {beta!r}.")
@@ -274,14 +270,32 @@ def fill_empty_rows(mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     return mask | blind if boolean else mask.masked_fill(blind, 0.0), blind
 
 
-def _broadcast(query: Tensor, key: Tensor) -> tuple[Tensor, int]:
+def _check_shapes(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool
+) -> tuple[Tensor, int]:
     """The queries with the leading dimensions of the result, and how many of their heads share a head of keys."""
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point() or not x.shape[-1]:
+            raise TypeError(f"{name} must be a tensor of real numbers, (..., length, width); got {describe(x)}.")
     q, k = query.shape, key.shape
-    if q[:-2] == k[:-2]:
-        return query, 1
-    of_keys = leading_of_keys(q, k)
-    leading = torch.broadcast_shapes(q[:-2], of_keys)
-    groups = of_keys[-1] // k[-3] if len(k) > 2 and k[-3] else 1
+    if q[-1] != k[-1]:
+        raise ValueError(f"key must have the width of query, {q[-1]}, so that steps mix the two; got {k[-1]}.")
+    if k[:-1] != value.shape[:-1]:
+        raise ValueError(f"value must be (..., S, v) beside key {tuple(k)}; got {tuple(value.shape)}.")
+    leading, groups = q[:-2], 1
+    if leading != k[:-2]:
+        shared = len(q) > 2 and len(k) > 2 and k[-3] > 0 and q[-3] % k[-3] == 0 and q[-3] > 1
+        groups = q[-3] // k[-3] if shared else 1
+        try:
+            leading = torch.broadcast_shapes(leading, (*k[:-3], q[-3]) if shared else k[:-2])
+        except RuntimeError:
+            rule = "query must have the leading dimensions of key, up to broadcasting, or a multiple of its heads (-3)"
+            raise ValueError(f"{rule}; got shapes {tuple(q)} and {tuple(k)}.") from None
+    if mask is not None:
+        if is_causal:
+            raise ValueError("attn_mask must be None if is_causal is True, as in torch. Combine the two, or drop one.")
+        require_mask("attn_mask", mask, "True for a visible key")
+        require_broadcast("attn_mask", mask, (*leading, q[-2], k[-2]), at_least=2)
     return query if leading == q[:-2] else query.expand(*leading, *q[-2:]), groups
 
 
@@ -295,40 +309,32 @@ def _attend_on_ranks(
     value: Tensor | ShardedMemory,
     beta: float | Tensor | None,
     steps_of: Callable[[], LangevinSteps],
-    unsupported: Mapping[str, bool],
+    is_passed: Mapping[str, bool],
 ) -> Tensor:
-    """`stochastic_attention` with the memories of all ranks as keys; unsupported: which arguments it does not take."""
+    """`stochastic_attention` with the memories of all ranks as keys; is_passed: of arguments that it does not take."""
     if not isinstance(memory, ShardedMemory):
-        raise TypeError(f"key must be the ShardedMemory that is the value; got {type(memory).__name__}. Pass it twice.")
+        raise TypeError(f"key must be the ShardedMemory that is the value; got {describe(memory)}. Pass it twice.")
 
     def facts() -> dict[str, Fact]:
         require_floats("query", query)
         if value is not memory:
             rule = "value must be the ShardedMemory that is the key, whose values are read, or else its memories"
-            remedy = "Pass it twice: stochastic_attention(query, bank, bank)."
-            raise ValueError(f"{rule}; got {type(value).__name__}. {remedy}")
-        for name in [name for name, is_passed in unsupported.items() if is_passed]:
-            raise ValueError(f"{name} must be left out with a ShardedMemory: every query attends to all memories.")
+            raise ValueError(f"{rule}; got {describe(value)}. Pass it twice: stochastic_attention(query, bank, bank).")
+        require_left_out(is_passed)
         steps = steps_of()
         same: dict[str, Fact] = {"n_steps": steps.n_steps, "alpha": steps.alpha, "noise": steps.noise}
         if steps.n_steps and steps.noise:
-            same["the state of the generator"] = _generator_state(steps.generator, memory.bank.shard.patterns.device)
+            device = memory.bank.shard.patterns.device
+            default = torch.cuda.default_generators[device.index] if device.type == "cuda" else torch.default_generator
+            state = (steps.generator or default).get_state()
+            same["the state of the generator"] = zlib.crc32(state.numpy().tobytes())
         return same
 
     xi, at = memory.agree_on_states("stochastic_attention", query, beta, facts)
     steps = steps_of()
-    add_noise, spread = noise_source(xi, steps.generator), steps.noise * math.sqrt(2 * steps.alpha / at)
+    add_noise, spread = noise_source(xi, steps.generator), steps.spread(at)
     for _ in range(steps.n_steps):
         xi = torch.lerp(xi, memory.bank.attend(xi, at), steps.alpha)
         if spread:
             xi = add_noise(xi, spread)
     return memory.bank.attend(xi, at, memory.bank.shard.values).to(query.dtype)
-
-
-def _generator_state(generator: torch.Generator | None, device: torch.device) -> int:
-    """A checksum of the state of a generator, or of torch's own on a device."""
-    if generator is not None:
-        state = generator.get_state()
-    else:
-        state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-    return zlib.crc32(state.numpy().tobytes())

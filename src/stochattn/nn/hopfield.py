@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -17,7 +18,7 @@ from .._backend.files import require_replaceable, write_atomically
 from ..core.memory import width_error
 from ..storage.ranks import Fact
 from .association import Association, add_tensors, beta_tensor, check_banks, natural_beta, positive_beta, states_like
-from .ranks import ShardedMemory
+from .ranks import ShardedMemory, require_left_out
 from .steps import HALF, require_floats, wide
 
 KIND = "stochattn.HopfieldMemory"
@@ -65,27 +66,20 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
     ) -> None:
         super().__init__()
         self.sharded = patterns if isinstance(patterns, ShardedMemory) else None
+        is_natural = isinstance(beta, str) and beta == "natural"
         if isinstance(patterns, ShardedMemory):
-            is_passed = {
-                "beta": not (isinstance(beta, str) and beta == "natural"),
-                "log_r": log_r is not None,
-                "values": values is not None,
-                "learn": learn,
-                "learn_beta": learn_beta,
-            }
-            for name in [name for name, passed in is_passed.items() if passed]:
-                rule = f"{name} must not be given with a ShardedMemory"
-                raise ValueError(f"{rule}, which is not learned and has its own beta, log_r and values.")
+            is_passed = {"beta": not is_natural, "log_r": log_r is not None, "values": values is not None}
+            is_passed |= {"learn": learn, "learn_beta": learn_beta}
+            require_left_out(is_passed, "it is not learned and has its own beta, log_r and values")
             self.learn = False
             add_tensors(self, False, patterns=None, values=None, log_r=None)
             self.register_buffer("beta", torch.tensor(patterns.beta, dtype=torch.float64), persistent=False)
             return
-        banks = check_banks(patterns, log_r, values)
+        rows, logs, read = check_banks(patterns, log_r, values)
         self.learn = bool(learn)
-        add_tensors(self, self.learn, patterns=banks.patterns, values=banks.values)
-        beta = natural_beta(banks) if isinstance(beta, str) and beta == "natural" else beta
-        beta = beta_tensor(beta, tuple(banks.patterns.shape[:-2]), banks.patterns, learn_beta)
-        add_tensors(self, False, log_r=banks.log_r, beta=beta)
+        add_tensors(self, self.learn, patterns=rows, values=read)
+        beta = beta_tensor(natural_beta(rows, logs) if is_natural else beta, tuple(rows.shape[:-2]), rows, learn_beta)
+        add_tensors(self, False, log_r=logs, beta=beta)
 
     def forward(
         self, xi: Tensor, n_steps: int | None = None, *, tolerance: float | None = None, mask: Tensor | None = None
@@ -97,7 +91,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         is no longer than the tolerance, whatever the other states do, and n_steps is the most it takes.
         """
         if self.sharded is not None:
-            self._require_unsharded(tolerance=tolerance, mask=mask)
+            require_left_out({"tolerance": tolerance is not None, "mask": mask is not None})
             sharded, steps = self.sharded, 1 if n_steps is None else n_steps
 
             def facts() -> dict[str, Fact]:
@@ -131,21 +125,21 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         With a mask, sums and M are over the memories that a state sees.
         """
         if self.sharded is not None:
-            self._require_unsharded(mask=mask)
+            require_left_out({"mask": mask is not None})
             return self.sharded.energy(xi)
         banks, rows = self._seen(xi, mask)
-        return _match_shape(xi, banks.energy(rows).unsqueeze(-1)).squeeze(-1)
+        return _match_shape(xi, banks.energy(rows), -1)
 
     def log_density(self, xi: Tensor, *, mask: Tensor | None = None) -> Tensor:
-        """log p_beta(xi), the normalised density of the Gaussian mixture; (..., d) -> (...).
+        """log p_beta(xi), the normalized density of the Gaussian mixture; (..., d) -> (...).
 
         With a mask, the density of the mixture of the memories that a state sees, such as those of one class.
         """
         if self.sharded is not None:
-            self._require_unsharded(mask=mask)
+            require_left_out({"mask": mask is not None})
             return self.sharded.log_density(xi)
         banks, rows = self._seen(xi, mask)
-        return _match_shape(xi, banks.log_density(rows).unsqueeze(-1)).squeeze(-1)
+        return _match_shape(xi, banks.log_density(rows), -1)
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
@@ -178,12 +172,12 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         if (values is None) != (self.values is None):
             has = "none" if self.values is None else "them"
             raise ValueError(f"values must be given exactly when the memory has them; this one has {has}.")
-        new = check_banks(patterns, log_r, values)
-        old, got = tuple(self.patterns.shape), tuple(new.patterns.shape)
+        rows, logs, read = check_banks(patterns, log_r, values)
+        old, got = tuple(self.patterns.shape), tuple(rows.shape)
         if got[:-2] != old[:-2] or got[-1] != old[-1]:
             batch = "".join(f"{size}, " for size in old[:-2])
             raise ValueError(f"patterns must have shape ({batch}K_new, {old[-1]}), as the memory has; got {got}.")
-        pairs = ((self.patterns, new.patterns, -2), (self.log_r, new.log_r, -1), (self.values, new.values, -2))
+        pairs = ((self.patterns, rows, -2), (self.log_r, logs, -1), (self.values, read, -2))
         return self._with(*(None if y is None else torch.cat((x, y.to(x)), dim) for x, y, dim in pairs))
 
     def remove(self, indices: ArrayLike) -> HopfieldMemory:
@@ -213,10 +207,7 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         """
         if self.sharded is not None:
             raise ValueError("a ShardedMemory cannot be saved as one file. Save the rows of each rank instead.")
-
-        def check() -> None:
-            require_replaceable(f"path {os.fspath(path)!r}", Path(path), _is_saved_memory, replace)
-
+        check = partial(require_replaceable, f"path {os.fspath(path)!r}", Path(path), _is_saved_memory, replace)
         check()
         tensors = {name: x.detach().contiguous() for name, x in self.state_dict().items()}
         settings = {"kind": KIND, "learn": str(self.learn)}
@@ -238,15 +229,12 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
             raise ValueError(f"path must name a safetensors file; {str(path)!r} is not one ({error}).") from None
         required = {"patterns", "beta", "log_r"}
         is_saved = metadata.get("kind") == KIND and required <= x.keys() <= required | {"values"}
-        if is_saved:
-            beta, patterns = x["beta"], x["patterns"]
-            is_saved = patterns.is_floating_point() and (beta.numel() == 1 or beta.shape == patterns.shape[:-2])
-        if not is_saved:
+        is_saved = is_saved and x["patterns"].is_floating_point()
+        if not is_saved or x["beta"].shape not in ((), (1,), x["patterns"].shape[:-2]):
             raise ValueError(f"path must name a file that HopfieldMemory.save wrote; {str(path)!r} is not one.")
-        beta = float(beta) if beta.numel() == 1 and patterns.ndim == 2 else beta
         learned = {name: metadata.get(name) == "True" for name in ("learn", "learn_beta")}
-        memory = cls(patterns, beta=beta, log_r=x["log_r"], values=x.get("values"), **learned)
-        memory.to(patterns.dtype)
+        memory = cls(x["patterns"], beta=x["beta"], log_r=x["log_r"], values=x.get("values"), **learned)
+        memory.to(x["patterns"].dtype)
         return memory
 
     def extra_repr(self) -> str:
@@ -257,16 +245,13 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         banks = f"{'x'.join(map(str, batch))} banks of " if batch else ""
         values = "" if self.values is None else f", values in {self.values.shape[-1]} dimensions"
         low, high = ("?", "?") if self.beta.is_meta else (f"{float(x):.6g}" for x in self.beta.detach().aminmax())
-        learned = {"learn": self.learn, "learn_beta": isinstance(self.beta, nn.Parameter)}
-        settings = "".join(f", {name}=True" for name, value in learned.items() if value)
+        settings = "".join(f", {name}=True" for name, is_learned in self._learned().items() if is_learned)
         return f"{banks}K={K} memories, d={d}, beta={low if low == high else f'{low} to {high}'}{values}{settings}"
 
     def _seen(self, xi: Tensor, mask: Tensor | None) -> tuple[Association, Tensor]:
         """The banks as states xi (..., d) see them, and the states as (..., n, d)."""
         K, d = self.patterns.shape[-2:]
-        if not isinstance(xi, Tensor) or not xi.is_floating_point():
-            got = xi.dtype if isinstance(xi, Tensor) else type(xi).__name__
-            raise TypeError(f"xi must be a tensor of real numbers, (..., d={d}); got {got}.")
+        require_floats("xi", xi, f"(..., d={d})")
         if xi.ndim == 0 or xi.shape[-1] != d:
             raise width_error(tuple(xi.shape), K, d)
         rows = states_like(xi, self.patterns)
@@ -280,19 +265,17 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
     def _with(self, patterns: Tensor, log_r: Tensor, values: Tensor | None) -> HopfieldMemory:
         """A memory of these rows with the beta and the settings of this one."""
         x, r, v = (None if tensor is None else tensor.detach() for tensor in (patterns, log_r, values))
-        learned = {"learn": self.learn, "learn_beta": isinstance(self.beta, nn.Parameter)}
-        memory = self.__class__(x, beta=self.beta.detach().clone(), log_r=r, values=v, **learned)
+        memory = self.__class__(x, beta=self.beta.detach().clone(), log_r=r, values=v, **self._learned())
         memory.to(self.patterns.dtype)
         return memory
 
-    def _require_unsharded(self, call: str | None = None, **arguments: object) -> None:
-        """ValueError if the rows are on several ranks, for a call that needs all of them, or for these arguments."""
-        if self.sharded is None:
-            return
-        if call is not None:
+    def _learned(self) -> dict[str, bool]:
+        return {"learn": self.learn, "learn_beta": isinstance(self.beta, nn.Parameter)}
+
+    def _require_unsharded(self, call: str) -> None:
+        """ValueError if the rows are on several ranks, for a call that needs all of them."""
+        if self.sharded is not None:
             raise ValueError(f"{call} needs all memories in one process; a ShardedMemory has them on several ranks.")
-        for name in [name for name, value in arguments.items() if value is not None]:
-            raise ValueError(f"{name} must be left out with a ShardedMemory: every state attends to all memories.")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HopfieldMemory:
         exact = {} if self.sharded is not None else {"beta": self.beta.detach(), "log_r": self.log_r}
@@ -300,16 +283,13 @@ class HopfieldMemory(nn.Module):  # type: ignore[misc]  # torch is not typed her
         for name, x in exact.items():
             converted = getattr(self, name)
             if converted.dtype in HALF:  # at beta = 2000, a relative error of 1/1000 is an error of 2 in a logit
-                if isinstance(converted, nn.Parameter):
-                    converted.data = x.to(converted.device, torch.float32)
-                else:
-                    setattr(self, name, x.to(converted.device, torch.float32))
+                converted.data = x.to(converted.device, torch.float32)
         return self
 
 
-def _match_shape(xi: Tensor, result: Tensor) -> Tensor:
-    """The result (..., n, m) for states (..., n, d), or (..., m) for a single state (d,)."""
-    return result.squeeze(-2) if xi.ndim == 1 else result
+def _match_shape(xi: Tensor, result: Tensor, dim: int = -2) -> Tensor:
+    """The result for states (..., n, d), without the dimension of n for a single state (d,)."""
+    return result.squeeze(dim) if xi.ndim == 1 else result
 
 
 def _sort_settings(data: bytes) -> bytes:

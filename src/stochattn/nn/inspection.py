@@ -1,7 +1,4 @@
-"""Which layers of a model take Langevin steps: attention is found by the functions that the code of a layer names.
-
-One warning names the attention that took no Langevin steps although the user asked for all layers.
-"""
+"""Which layers of a model take Langevin steps, by the functions that their code names, and a warning of the others."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from types import CodeType, FunctionType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
@@ -23,11 +20,10 @@ from torch.overrides import TorchFunctionMode
 from .multihead import StochasticMultiheadAttention
 
 INTERFACE, TORCH = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention"
-# Classes of layers that mix positions; those with another name are found when they call torch's attention.
+# Classes of layers that mix positions; those with another name are noticed when they call torch's attention.
 ATTENTION_NAME = re.compile(r"Attn|Attention|DeltaNet|Mixer|TimeMix|Retention|RecurrentBlock|MHSA|GPSA")
 _CALLS: WeakKeyDictionary[type[nn.Module], set[str]] = WeakKeyDictionary()
 SWITCH = "fused_attn"  # of the layers of timm, some of which (Swin, XCiT) have it off unless the user turns it on
-SWITCH_REMEDY = f"Set {SWITCH} = True on its attention layers"
 MAX_DEPTH = 3  # functions that call each other from forward to torch's attention
 
 
@@ -57,8 +53,7 @@ class LayerTable(tuple[Layer, ...]):
 
     def __str__(self) -> str:
         if not self:
-            interface = "uses the attention interface of transformers"
-            return f"no attention: no layer calls torch's {TORCH}, {interface}, or has a class named like attention"
+            return f"no attention: no layer calls torch's {TORCH} or transformers' interface, or has a name like it"
         head = ("layer", "module", "class", "takes steps", "reason")
         rows = [("-" if x.number is None else str(x.number), x.name, x.kind, x.acts.value, x.reason) for x in self]
         widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
@@ -72,8 +67,7 @@ def check(model: nn.Module) -> LayerTable:
 
     >>> from stochattn.nn import check
     >>> from transformers import GPT2Config, GPT2Model
-    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
-    >>> model = GPT2Model(config).eval()
+    >>> model = GPT2Model(GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0))
     >>> len(check(model))
     2
     """
@@ -92,8 +86,7 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
 
     >>> from stochattn.nn import attention_modules
     >>> from transformers import GPT2Config, GPT2Model
-    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
-    >>> model = GPT2Model(config).eval()
+    >>> model = GPT2Model(GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0))
     >>> [type(module).__name__ for module in attention_modules(model)]
     ['GPT2Attention', 'GPT2Attention']
     """
@@ -101,10 +94,10 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
     modules = [module for module in model.modules() if calls(type(module)) and not _is_switched_off(module)]
     if not modules:
         rule = f"model must have attention whose forward uses transformers' attention interface or torch's {TORCH}"
-        remedy = "Load a model with attn_implementation='sdpa', or use StochasticMultiheadAttention"
-        off = f"{SWITCH} = False" if any(map(_is_switched_off, model.modules())) else ""
-        has, remedy = (f"has {off}", SWITCH_REMEDY) if off else ("has none", remedy)
-        raise ValueError(f"{rule}; {type(model).__name__} {has}. {remedy}.")
+        has, remedy = "none", "Load a model with attn_implementation='sdpa', or use StochasticMultiheadAttention"
+        if any(map(_is_switched_off, model.modules())):
+            has, remedy = f"{SWITCH} = False", f"Set {SWITCH} = True on its attention layers"
+        raise ValueError(f"{rule}; {type(model).__name__} has {has}. {remedy}.")
     return modules
 
 
@@ -116,24 +109,22 @@ def require_module(model: object) -> None:
 
 def _layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Layers that call attention, torch's own layers, and others named like attention that contain none of these."""
-    outer_names: list[str] = []  # of the layers so far, whose parts are not listed
+    in_layers = set[nn.Module]()
     for name, module in model.named_modules():
-        within = any(name.startswith(f"{outer}.") or not outer for outer in outer_names)
+        _, *parts = module.modules()
         if _calls_attention(module):
-            outer_names.append(name)
-            yield name or "(the model)", module
-        elif not within and _named_like_attention(module):
-            parts = (part for part in module.modules() if part is not module)
-            if not any(_calls_attention(part) or _named_like_attention(part) for part in parts):
-                yield name or "(the model)", module
+            in_layers.update(parts)
+        elif module in in_layers or not _is_attention(module) or any(map(_is_attention, parts)):
+            continue
+        yield name or "(the model)", module
 
 
 def _calls_attention(module: nn.Module) -> bool:
     return bool(calls(type(module))) or isinstance(module, nn.MultiheadAttention)
 
 
-def _named_like_attention(module: nn.Module) -> bool:
-    return ATTENTION_NAME.search(type(module).__name__) is not None
+def _is_attention(module: nn.Module) -> bool:
+    return _calls_attention(module) or ATTENTION_NAME.search(type(module).__name__) is not None
 
 
 def _status(module: nn.Module) -> tuple[Acts, str]:
@@ -146,8 +137,7 @@ def _status(module: nn.Module) -> tuple[Acts, str]:
     if INTERFACE in names:
         return Acts.BOTH, ""
     if names:
-        interface = "not the attention interface of transformers"
-        return Acts.CONTEXT, f"calls torch's attention itself, {interface}: by name it takes no steps"
+        return Acts.CONTEXT, "calls torch's attention itself, not transformers' interface: by name it takes no steps"
     if isinstance(module, nn.MultiheadAttention):
         return Acts.NO, "torch's own layer; replace it with StochasticMultiheadAttention.from_torch"
     return Acts.NO, f"does not call torch's {TORCH}"
@@ -198,11 +188,10 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-FUNCTIONS = {
-    *(scaled_dot_product_attention, multi_head_attention_forward),
-    *(torch._native_multi_head_attention, torch._transformer_encoder_layer_fwd),
-}
+FUNCTIONS = {scaled_dot_product_attention, multi_head_attention_forward}
+FUNCTIONS |= {torch._native_multi_head_attention, torch._transformer_encoder_layer_fwd}
 MAX_NAMES = 4
+Call: TypeAlias = "Callable[..., object]"
 _CHECKED: WeakSet[nn.Module] = WeakSet()
 
 
@@ -212,19 +201,14 @@ class Watch(TorchFunctionMode):  # type: ignore[misc]
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model, self.called, self.missed = model, False, dict[str, None]()
-        self.done = model in _CHECKED
 
     def around(self, module: nn.Module) -> Watch | None:
         """The watch for a call of a module: itself if this is the first pass of the model."""
         self.called = True
-        return self if module is self.model and not self.done else None
+        return self if module is self.model and module not in _CHECKED else None
 
     def __torch_function__(
-        self,
-        function: Callable[..., object],
-        types: object,
-        args: Sequence[object] = (),
-        options: Mapping[str, object] | None = None,
+        self, function: Call, types: object, args: Sequence[object] = (), options: Mapping[str, object] | None = None
     ) -> object:
         if function in FUNCTIONS and (caller := _calling_module()) is not None:
             names = (name for name, module in self.model.named_modules() if module is caller)
@@ -240,11 +224,9 @@ class Watch(TorchFunctionMode):  # type: ignore[misc]
 
     def finish(self) -> None:
         """Warn of layers that took no steps, once for a model and only if it was called."""
-        if self.done or not self.called:
-            return
-        self.done = True
-        _CHECKED.add(self.model)
-        warn_of_missing(self.model, {Acts.BOTH, Acts.CONTEXT, Acts.OWN}, list(self.missed))
+        if self.called and self.model not in _CHECKED:
+            _CHECKED.add(self.model)
+            warn_of_missing(self.model, {Acts.BOTH, Acts.CONTEXT, Acts.OWN}, list(self.missed))
 
 
 def warn_of_missing(model: nn.Module, acting: set[Acts], seen: list[str], remedy: str = "") -> None:
@@ -254,13 +236,13 @@ def warn_of_missing(model: nn.Module, acting: set[Acts], seen: list[str], remedy
     reasons |= {name: "calls torch's attention outside its code" for name in seen if name not in reasons}
     if not reasons and any(row.acts in acting for row in rows):
         return
-    few = "1 layer" if len(reasons) == 1 else f"{len(reasons)} layers" if reasons else "All layers"
+    count = "1 layer" if len(reasons) == 1 else f"{len(reasons)} layers" if reasons else "All layers"
     shown = []
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, layer_reason in reasons.items() if layer_reason == reason]
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
         shown.append(f"{', '.join(names[:MAX_NAMES])}{more} ({reason})")
-    problem = f"{few} of {type(model).__name__} without Langevin steps: {'; '.join(shown) or 'it has no attention'}"
+    problem = f"{count} of {type(model).__name__} without Langevin steps: {'; '.join(shown) or 'it has no attention'}"
     warnings.warn(f"{problem}. {remedy}stochattn.nn.check(model) lists all layers.", stacklevel=2)
 
 

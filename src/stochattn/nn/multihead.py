@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import fields, replace
-from inspect import signature
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, linear, pad
 
 from .functional import Keys, fill_empty_rows, langevin_states, stochastic_attention
-from .steps import LangevinSteps, additive, require_mask, wide
+from .steps import LangevinSteps, additive, require_floats, require_mask, wide
 
 EXTRA_STATE = "_extra_state"  # torch's name of it
 
@@ -38,16 +37,14 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
     """
 
     def __init__(
-        self, embed_dim: int, num_heads: int, *arguments: Any, learn_beta: bool = False, **options: Any
+        self, embed_dim: int, num_heads: int, *arguments: object, learn_beta: bool = False, **options: Any
     ) -> None:
         steps = {field.name: options.pop(field.name) for field in fields(LangevinSteps) if field.name in options}
-        for name in options.keys() - signature(nn.MultiheadAttention).parameters:
-            raise TypeError(f"StochasticMultiheadAttention has no argument {name!r}.")
         super().__init__(embed_dim, num_heads, *arguments, **options)
         self.steps = LangevinSteps(**steps)
         self.register_parameter("log_beta", None)
         if learn_beta:
-            self._learn_beta(self.out_proj.weight)
+            self._learn_beta()
 
     @classmethod
     def from_torch(cls, attention: nn.MultiheadAttention, **steps: Any) -> StochasticMultiheadAttention:
@@ -57,8 +54,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         names = ("embed_dim", "num_heads", "dropout", "add_zero_attn", "kdim", "vdim", "batch_first")
         options = {name: getattr(attention, name) for name in names}
         options |= {"bias": attention.in_proj_bias is not None, "add_bias_kv": attention.bias_k is not None}
-        learned = getattr(attention, "log_beta", None)
-        keep = learned is not None and not {"beta", "learn_beta"} & steps.keys()
+        log_beta = None if {"beta", "learn_beta"} & steps.keys() else getattr(attention, "log_beta", None)
         learn_beta = steps.pop("learn_beta", False)
         layer = cls(**options, device="meta", **steps)
         parameters = dict(attention.named_parameters(recurse=False))
@@ -70,16 +66,16 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         for name, parameter in parameters.items():
             setattr(layer, name, parameter)  # not a copy: optimizers and frozen weights stay as they are
         layer.out_proj = attention.out_proj
+        layer.log_beta = log_beta
         if learn_beta:
-            layer._learn_beta(attention.out_proj.weight)
-        layer.log_beta = learned if keep else layer.log_beta
-        layer.train(attention.training)
-        return layer
+            layer._learn_beta()
+        return layer.train(attention.training)  # type: ignore[no-any-return]
 
-    def _learn_beta(self, like: Tensor) -> None:
-        """Make log beta a parameter on the device of the weights; beta of the steps is its first value."""
+    def _learn_beta(self) -> None:
+        """Make log beta a parameter with the dtype and device of the weights; beta of the steps is its first value."""
         beta = 1 / math.sqrt(self.head_dim) if self.steps.beta is None else self.steps.beta
-        start = torch.as_tensor(beta, dtype=like.dtype, device=like.device).detach().log()
+        weight = self.out_proj.weight
+        start = torch.as_tensor(beta, dtype=weight.dtype, device=weight.device).detach().log()
         if start.numel() not in (1, self.num_heads):
             rule = f"beta must be a number or have one element per head, {self.num_heads}, with learn_beta=True"
             raise ValueError(f"{rule}; got shape {tuple(start.shape)}.")
@@ -94,7 +90,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
 
     def _reset_parameters(self) -> None:
         # nn.TransformerEncoderLayer checks this flag before it takes a fused path in eval mode, which reads the weights
-        # and calls no forward, so that no step would be taken. It is True only while torch initialises the weights.
+        # and calls no forward, so that no step would be taken. It is True only while torch initializes the weights.
         self._qkv_same_embed_dim = self.in_proj_weight is not None
         super()._reset_parameters()
         self._qkv_same_embed_dim = False
@@ -112,8 +108,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
     ) -> tuple[Tensor, Tensor | None]:
         """The output, and the weights of the readout or None; arguments and shapes are nn.MultiheadAttention's."""
         for name, x in (("query", query), ("key", key), ("value", value)):
-            if not isinstance(x, Tensor):
-                raise TypeError(f"{name} must be a tensor; got {type(x).__name__}.")
+            require_floats(name, x, "(length, batch, width)")
         if is_causal and attn_mask is None:
             raise ValueError("attn_mask must be given if is_causal is True, which is a hint about it, as in torch.")
         if query.is_nested:
@@ -145,8 +140,8 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         maps, dimensions = [], inputs["query"][0].ndim
         for (name, (x, width)), weight, bias in zip(inputs.items(), weights, biases, strict=True):
             if dimensions not in (2, 3) or x.ndim != dimensions or x.shape[-1] != width:
-                rule = f"must be (length, {width}), or with a batch if query, key and value have one"
-                raise ValueError(f"{name} {rule}; got shape {tuple(x.shape)}.")
+                rule = f"{name} must be (length, {width}), or with a batch if query, key and value have one"
+                raise ValueError(f"{rule}; got shape {tuple(x.shape)}.")
             rows = x[None] if x.ndim == 2 else x if self.batch_first else x.transpose(0, 1)
             maps.append(linear(rows, weight, bias))
         q, k, v = maps
@@ -209,7 +204,7 @@ class StochasticMultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
         if torch.equal(self.steps.state(), LangevinSteps().state()):
             del destination[prefix + EXTRA_STATE]  # the state dict is then the one of nn.MultiheadAttention
 
-    def _load_from_state_dict(self, state_dict: dict[str, object], prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, object], prefix: str, *rest: object) -> None:
         default = {} if prefix + EXTRA_STATE in state_dict else {prefix + EXTRA_STATE: self.steps.state()}
         super()._load_from_state_dict(state_dict | default, prefix, *rest)
 

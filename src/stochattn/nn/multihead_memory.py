@@ -1,7 +1,4 @@
-"""Hopfield: a layer whose queries look up stored rows in several heads, with optional projections and normalisation.
-
-Layers that learn their queries (HopfieldPooling) or their stored rows (HopfieldLayer).
-"""
+"""Hopfield: queries look up stored rows in heads. HopfieldPooling learns its queries, and HopfieldLayer its rows."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from .._backend.arrays import ArrayLike
-from .._backend.checks import check_count, check_positive
+from .._backend.checks import check_choice, check_count, check_positive
 from .association import Association, add_tensors, beta_tensor, positive_beta, states_like
 from .hopfield import HopfieldMemory
-from .steps import wide
+from .steps import describe, wide
 
 PROJECTIONS = ("query", "stored", "value", "out")
 
@@ -33,7 +30,7 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
                they are: head_dim is their width, and without "out" the result is the heads side by side.
     beta:      a number, one for each head, or an nn.Parameter; None is 1/√head_dim. learn_beta makes it a parameter.
     tolerance: with it a state stops on its own after the first step that is no longer; n_steps = None is then 1,000
-    layer_norm: normalise queries, stored rows and values before their maps. head_norm: queries and rows of each head
+    layer_norm: normalize queries, stored rows and values before their maps. head_norm: queries and rows of each head
     dropout:   the probability that a weight of the readout is zero during training
 
     Masks are (..., L, K), or (..., num_heads, L, K), True where a query sees a row, or numbers to add to its logits.
@@ -68,25 +65,22 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         super().__init__()
         names = (project,) if isinstance(project, str) else tuple(project)
         for name in names:
-            if name not in PROJECTIONS:
-                raise ValueError(f"project must name some of {', '.join(map(repr, PROJECTIONS))}; got {name!r}.")
+            check_choice("each of project", name, PROJECTIONS)
         self.projected = tuple(name for name in PROJECTIONS if name in names)
         self.embed_dim, self.num_heads = check_count("embed_dim", embed_dim), check_count("num_heads", num_heads)
         self.kdim = self.embed_dim if kdim is None else check_count("kdim", kdim)
         self.vdim = self.kdim if vdim is None else check_count("vdim", vdim)
         self.n_steps = None if n_steps is None and tolerance is not None else check_count("n_steps", n_steps, 0)
-        self.tolerance = (
-            None if tolerance is None else check_positive("tolerance", tolerance, "It is the length of a step.")
-        )
+        self.tolerance = None if tolerance is None else check_positive("tolerance", tolerance, "None is no tolerance.")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must lie between 0 and 1, without 1; got {dropout!r}.")
         self.dropout = float(dropout)
         self.head_dim, self.v_head_dim, self.out_dim = self._widths(head_dim, v_head_dim, out_dim)
-        widths = {"query": self.embed_dim, "stored": self.kdim, "value": self.vdim}
-        self.norms = nn.ModuleDict({name: nn.LayerNorm(width) for name, width in widths.items() if layer_norm})
+        self.widths = {"query": self.embed_dim, "stored": self.kdim, "value": self.vdim}
+        self.norms = nn.ModuleDict({name: nn.LayerNorm(width) for name, width in self.widths.items() if layer_norm})
         self.head_norm = nn.LayerNorm(self.head_dim) if head_norm else None
         into = {"query": self.head_dim, "stored": self.head_dim, "value": self.v_head_dim}
-        maps = {name: (width, self.num_heads * into[name]) for name, width in widths.items()}
+        maps = {name: (width, self.num_heads * into[name]) for name, width in self.widths.items()}
         maps["out"] = (self.num_heads * self.v_head_dim, self.out_dim)
         self.maps = nn.ModuleDict({name: nn.Linear(*maps[name], bias=bias) for name in self.projected})
         chosen = 1 / math.sqrt(self.head_dim) if beta is None else beta
@@ -129,10 +123,7 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         return seen.energy(xi)
 
     def banks(self, stored: Tensor) -> Association:
-        """The stored rows (..., K, kdim) as one bank for each head, (..., num_heads, K, head_dim), with gradients.
-
-        It has the energy, the normalised density and exact draws of each head.
-        """
+        """The stored rows (..., K, kdim) as a bank per head, (..., num_heads, K, head_dim): energy, density, draws."""
         keys = self.heads("stored", stored)
         keys = wide(keys).expand(*keys.shape[:-3], self.num_heads, *keys.shape[-2:])
         return Association(keys, positive_beta(self.beta, keys))
@@ -148,11 +139,10 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
     def heads(self, name: str, x: Tensor) -> Tensor:
         """Rows (..., n, width) of "query", "stored" or "value" in heads: (..., num_heads or 1, n, width of a head)."""
-        width = {"query": self.embed_dim, "stored": self.kdim, "value": self.vdim}[name]
+        width = self.widths[name]
         if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim < 2 or x.shape[-1] != width:
-            got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
             called = "values" if name == "value" else name
-            raise ValueError(f"{called} must be a tensor of real numbers, (..., rows, {width}); got {got}.")
+            raise ValueError(f"{called} must be a tensor of real numbers, (..., rows, {width}); got {describe(x)}.")
         x = self.norms[name](x) if name in self.norms else x
         if name in self.projected:
             x = self.maps[name](x).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
@@ -161,15 +151,15 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         return self.head_norm(x) if self.head_norm is not None and name != "value" else x
 
     def _widths(self, head_dim: int | None, v_head_dim: int | None, out_dim: int | None) -> tuple[int, int, int]:
-        fixed = {"query": self.embed_dim, "stored": self.kdim}
-        unprojected = next((width for name, width in fixed.items() if name not in self.projected), None)
+        widths = {"query": self.embed_dim, "stored": self.kdim}
+        fixed = {name: width for name, width in widths.items() if name not in self.projected}
         if head_dim is None:
-            if unprojected is None and self.embed_dim % self.num_heads:
+            if not fixed and self.embed_dim % self.num_heads:
                 rule = f"embed_dim must be a multiple of num_heads={self.num_heads}"
                 raise ValueError(f"{rule}; got {self.embed_dim}. Or pass head_dim.")
-            head_dim = self.embed_dim // self.num_heads if unprojected is None else unprojected
+            head_dim = next(iter(fixed.values()), self.embed_dim // self.num_heads)
         for name, width in fixed.items():
-            if name not in self.projected and width != head_dim:
+            if width != head_dim:
                 rule = f"head_dim must be the width {width} of {name} rows, which have no linear map"
                 raise ValueError(f'{rule}; got {head_dim}. Add "{name}" to project.')
         if v_head_dim is None:
@@ -180,8 +170,8 @@ class Hopfield(nn.Module):  # type: ignore[misc]  # torch is not typed here
         if "out" not in self.projected and out_dim not in (None, joined):
             raise ValueError(f'out_dim must be {joined}, that of all heads, without "out" in project; got {out_dim}.')
         plain = self.embed_dim if "out" in self.projected else joined
-        widths = (check_count("head_dim", head_dim), check_count("v_head_dim", v_head_dim))
-        return *widths, plain if out_dim is None else check_count("out_dim", out_dim)
+        out_dim = plain if out_dim is None else check_count("out_dim", out_dim)
+        return check_count("head_dim", head_dim), check_count("v_head_dim", v_head_dim), out_dim
 
     def extra_repr(self) -> str:
         """Sizes and steps, for `print`."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ContextDecorator, ExitStack, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from threading import Lock
 from types import SimpleNamespace
@@ -33,15 +33,14 @@ from torch.utils.hooks import RemovableHandle
 from .._backend.checks import check_count
 from .checkpoints import RepeatedCalls, in_backward, in_checkpoint
 from .functional import langevin_states, stochastic_attention
-from .inspection import INTERFACE, Acts, Watch, attention_modules, calls, warn_of_missing
+from .inspection import INTERFACE, Acts, Call, Watch, attention_modules, calls, warn_of_missing
 from .steps import LangevinSteps
 
 STATE = "_stochattn_steps"
 POSITIONAL = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 MASKING = ("attn_mask", "is_causal", "softcap", "sinks")  # options that change the logits of an attention
 Options: TypeAlias = "dict[str, Any]"  # of scaled_dot_product_attention
-_SUBCLASSES: dict[type[nn.Module], type[nn.Module]] = {}
-_INTERCEPTION_LOCK = Lock()
+_LOCK = Lock()
 
 
 @dataclass(frozen=True)
@@ -52,16 +51,12 @@ class HeadSteps:
     heads: tuple[int, ...] | None = None
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, options: Options) -> Tensor:
-        """scaled_dot_product_attention of the queries (batch, heads, L, d) after their steps; (batch, heads, L, v).
-
-        The options may include softcap and sinks, which `stochastic_attention` has.
-        """
+        """What queries (batch, heads, L, d) read after their steps, by torch's attention unless it lacks an option."""
         scale = options.get("scale")
         scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
         seen = {name: options[name] for name in MASKING if options.get(name) is not None}
         attend = stochastic_attention if "softcap" in seen or "sinks" in seen else scaled_dot_product_attention
-        out: Tensor = attend(self._take_steps(query, key, scale, seen), key, value, **{**options, "scale": scale})
-        return out
+        return attend(self._take_steps(query, key, scale, seen), key, value, **{**options, "scale": scale})
 
     def _take_steps(self, query: Tensor, key: Tensor, scale: float, seen: Options) -> Tensor:
         """The queries after the steps of the chosen heads."""
@@ -79,9 +74,7 @@ class HeadSteps:
         if sinks is not None:
             seen = {**seen, "sinks": sinks.index_select(0, heads)}
         states = self._states(query.index_select(-3, heads), keys, scale, seen)
-        if len(states) > len(query):
-            query = query.expand(len(states), -1, -1, -1)
-        return query.index_copy(1, heads, states)
+        return query.expand(len(states), -1, -1, -1).index_copy(1, heads, states)
 
     def _states(self, query: Tensor, key: Tensor, scale: float, seen: Options) -> Tensor:
         """The queries after their steps, to be read out at the scale of the layer."""
@@ -96,14 +89,10 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
     def __init__(self, head_steps: HeadSteps, module: nn.Module, **capped: object) -> None:
         super().__init__()
         self.head_steps, self.module, self.called = head_steps, module, False
-        self.capped = {name: value for name, value in capped.items() if value is not None}  # softcap, sinks
+        self.capped = capped  # softcap, sinks
 
     def __torch_function__(
-        self,
-        function: Callable[..., object],
-        types: object,
-        args: Sequence[Tensor] = (),
-        options: Mapping[str, object] | None = None,
+        self, function: Call, types: object, args: Sequence[Tensor] = (), options: Mapping[str, object] | None = None
     ) -> object:
         # A compiled graph that runs in Python contains the steps already.
         caller = "" if torch.compiler.is_compiling() else sys._getframe(1).f_code.co_filename
@@ -124,10 +113,7 @@ class InterceptedCalls(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _packed_heads(module: nn.Module, query: Tensor) -> int:
-    """The number of query heads of a layer whose queries have heads that share keys on the axis of the length, or 0.
-
-    transformers arranges queries like this for a single new token.
-    """
+    """The number of query heads if those that share keys lie in the place of the length, as for a new token; or 0."""
     groups = getattr(module, "num_key_value_groups", 1)
     heads = getattr(getattr(module, "config", None), "num_attention_heads", 0)
     is_packed = groups > 1 and query.ndim == 4 and query.shape[1] * groups == heads and query.shape[2] == groups
@@ -135,15 +121,11 @@ def _packed_heads(module: nn.Module, query: Tensor) -> int:
 
 
 class Entry(NamedTuple):
-    """What a context does to a module: its steps, the watch on the model, and the configuration that it sets.
-
-    by_interface: an attention of this package reads `steps_on`, and may call no attention of torch
-    """
+    """What a context does to a module: its steps, the watch on the model, and the configuration that it sets."""
 
     steps: HeadSteps | None
     watch: Watch | None
     config: object = None
-    by_interface: bool = False
 
 
 @dataclass
@@ -159,15 +141,15 @@ class _State:
         """The context that applies to a call: the last one that was opened, or the context of a repeated call."""
         last = self.open[-1] if self.open else None
         with_steps = last is not None and last.steps is not None
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or not (with_steps or len(self.repeated)):
             return last
-        if in_backward() and (with_steps or len(self.repeated)):
+        if in_backward():
             repeated = self.repeated.find()
             if repeated is None and with_steps:
                 rule = "the backward pass repeats a call of a checkpoint whose forward pass this context has not seen"
                 raise RuntimeError(f"{rule}. Run both in it, with preserve_rng_state=True.")
             return repeated
-        if (with_steps or len(self.repeated)) and in_checkpoint():
+        if in_checkpoint():
             if last is not None and with_steps:
                 self.repeated.store(last)
             else:
@@ -206,10 +188,11 @@ def _with_steps(module: nn.Module, call: Callable[[], object], strict: bool) -> 
     with watch or nullcontext():
         if entry.steps is None:
             return call()
-        calls = InterceptedCalls(entry.steps, module)
-        with calls, state.run(module, entry):
+        attention = InterceptedCalls(entry.steps, module)
+        with attention, state.run(module, entry):
             result = call()
-    if strict and not (calls.called or entry.by_interface):
+    by_interface = getattr(entry.config, IMPLEMENTATION, None) == IN_CONTEXT  # its attention reads `steps_on`
+    if strict and not (attention.called or by_interface):
         if any(STATE in vars(inner) for inner in module.modules() if inner is not module):
             return result  # attention within this module took the steps
         problem = f"{type(module).__qualname__}.forward did not call torch's scaled_dot_product_attention"
@@ -218,10 +201,9 @@ def _with_steps(module: nn.Module, call: Callable[[], object], strict: bool) -> 
     return result
 
 
+@cache
 def _subclass(kind: type[nn.Module]) -> type[nn.Module]:
     """A subclass whose calls take the steps of the open contexts; pickles and copies are of the class itself."""
-    if kind in _SUBCLASSES:
-        return _SUBCLASSES[kind]
 
     def call(self: nn.Module, *args: object, **options: object) -> object:
         compiled = getattr(self._compiled_call_impl, "_torchdynamo_orig_callable", None)
@@ -239,8 +221,7 @@ def _subclass(kind: type[nn.Module]) -> type[nn.Module]:
 
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     methods = {"__call__": call, "_call_impl": call_impl, "__reduce_ex__": reduce}
-    _SUBCLASSES[kind] = type(kind.__name__, (kind,), {**names, **methods})
-    return _SUBCLASSES[kind]
+    return type(kind.__name__, (kind,), {**names, **methods})
 
 
 @contextmanager
@@ -250,15 +231,15 @@ def intercept(module: nn.Module, entry: Entry) -> Iterator[None]:
     The module keeps its new class afterwards if checkpoints wait for their backward pass.
     """
     attributes = vars(module)
-    with _INTERCEPTION_LOCK:
+    with _LOCK:
         state = attributes.setdefault(STATE, _State(type(module)))
         if type(module) is state.plain:
-            module.__class__ = _subclass(state.plain)
+            module.__class__ = _subclass(state.plain)  # type: ignore[arg-type]  # classes are hashable
         state.open.append(entry)
     try:
         yield
     finally:
-        with _INTERCEPTION_LOCK:
+        with _LOCK:
             del state.open[next(i for i, opened in enumerate(state.open) if opened is entry)]
             if not state.open and not len(state.repeated):
                 module.__class__ = state.plain
@@ -278,7 +259,6 @@ IMPLEMENTATION = "_attn_implementation_internal"
 HARMLESS = ("position_ids", "cache_position", "cu_seq_lens_q", "cu_seq_lens_k", "num_items_in_batch")
 """Tensors that models pass beside the keys, which change nothing once rotations are applied and masks are made."""
 CAPS = {"softcap": "softcap", "s_aux": "sinks"}  # names in transformers and in `stochastic_attention`
-_LOCK = Lock()
 _ORIGINALS: dict[tuple[int, str], SimpleNamespace] = {}  # with the owner, so that no other object gets its id
 _CHECKED: WeakSet[nn.Module] = WeakSet()
 _HOOKS: list[RemovableHandle] = []
@@ -348,8 +328,7 @@ def stochastic(
     >>> import torch
     >>> from stochattn.nn import stochastic
     >>> from transformers import GPT2Config, GPT2Model
-    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0)
-    >>> model = GPT2Model(config).eval()
+    >>> model = GPT2Model(GPT2Config(n_layer=2, n_head=2, n_embd=8, vocab_size=9, bos_token_id=0, eos_token_id=0))
     >>> with stochastic(model, n_steps=2, layers=[-1], generator=torch.Generator().manual_seed(0)):
     ...     hidden = model(torch.tensor([[1, 2, 3]])).last_hidden_state
     >>> hidden.shape
@@ -382,9 +361,7 @@ class _Context(ContextDecorator, AbstractContextManager[nn.Module]):
             if self.model not in layers:
                 undo.enter_context(intercept(self.model, Entry(None, watch)))
             for module in layers:
-                config = vars(module).get("config")
-                by_interface = getattr(config, IMPLEMENTATION, None) == IN_CONTEXT
-                undo.enter_context(intercept(module, Entry(self.steps, watch, config, by_interface)))
+                undo.enter_context(intercept(module, Entry(self.steps, watch, vars(module).get("config"))))
             self.entered.append(undo.pop_all())
         return self.model
 
@@ -404,21 +381,19 @@ def _attend(
     **options: object,
 ) -> tuple[Tensor, Tensor | None]:
     """The attention that transformers calls in each layer: its own "sdpa", after the steps of the queries."""
-    capped = {ours: options.pop(theirs, None) for theirs, ours in CAPS.items()}
+    passed = {ours: options.pop(theirs, None) for theirs, ours in CAPS.items()}
+    capped = {name: value for name, value in passed.items() if value is not None}
     for name, option in options.items():  # transformers' own "sdpa" drops unknown ones
         if isinstance(option, Tensor) and name not in allowed_tensors:
             rule = f"{name} must be None with the implementation 'stochastic', because torch's attention has none"
             raise ValueError(f"{rule}; {type(module).__name__} passes one. Use a model without it.")
     causal = getattr(module, "is_causal", False) and not getattr(module, "is_cross_attention", False)
     if causal and attention_mask is not None and attention_mask.shape[-2] == 1 < query.shape[-2]:
-        problem = f"{type(module).__name__} leaves the causal order to its own attention"
-        rule = f"attention_mask must have one row per query; {problem}"
+        rule = f"attention_mask must have one row per query; {type(module).__name__} leaves the order to its attention"
         raise ValueError(f"{rule}. Use stochastic(model, ...), or a newer release of transformers.")
     head_steps = steps_of(module)
-    if head_steps.steps.n_steps or any(value is not None for value in capped.values()):
-        with InterceptedCalls(head_steps, module, **capped):
-            return readout(module, query, key, value, attention_mask, **options)
-    return readout(module, query, key, value, attention_mask, **options)
+    with InterceptedCalls(head_steps, module, **capped) if head_steps.steps.n_steps or capped else nullcontext():
+        return readout(module, query, key, value, attention_mask, **options)
 
 
 def _warn_by_name(module: nn.Module, inputs: object) -> None:
@@ -454,7 +429,7 @@ def _copy_configs(modules: list[nn.Module]) -> dict[int, object]:
 
     The switch of transformers would change the configuration itself, and restore one name for all parts of a model.
     """
-    refusing = [module for module in modules if getattr(module, "_supports_sdpa", True) is False]
+    refusing = (module for module in modules if getattr(module, "_supports_sdpa", True) is False)
     without = [module.config for module in refusing if hasattr(module, "config")]
     copies = dict[int, object]()
     for module in modules:

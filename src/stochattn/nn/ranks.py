@@ -81,10 +81,7 @@ class ShardedMemory:
                 warn_if_few(*perplexities, int(self.bank.n_kept.sum()))
 
     def attend(self, xi: ArrayLike, beta: float | None = None) -> Tensor:
-        """T(xi), the weighted average of the memories (Eq. 4), at this beta or another (a sharp readout).
-
-        (..., d) -> (..., d).
-        """
+        """T(xi), the average of the memories (Eq. 4), at the beta of the bank or another; (..., d) -> (..., d)."""
         rows, at = self.agree_on_states("attend", xi, beta)
         return self.bank.attend(rows, at)
 
@@ -106,7 +103,7 @@ class ShardedMemory:
         return self.bank.table_energy(rows, beta) + outline.log_total_r / beta + outline.M**2 / 2
 
     def log_density(self, xi: ArrayLike) -> Tensor:
-        """log p_beta(xi), normalised; (..., d) -> (...)."""
+        """log p_beta(xi), normalized; (..., d) -> (...)."""
         rows, beta = self.agree_on_states("log_density", xi)
         constants = self.bank.log_z(beta) + self.d / 2 * math.log(2 * math.pi / beta)
         return -beta * self.bank.table_energy(rows, beta) - constants
@@ -124,11 +121,19 @@ class ShardedMemory:
         """
 
         def check() -> Checked[int]:
-            seed, same = _seed_facts(rng)
-            return Checked(check_count("n", n), {"n": check_count("n", n), **same}, {"seed": seed})
+            seed, count = seed_of(rng), check_count("n", n)
+            return Checked(count, {"n": count, "rng": None if rng is None else seed}, {"seed": seed})
 
         n, facts = self.bank.ranks.agree("sample", check)
-        return draw_on_ranks(self.bank, self.beta, n, cast(int, facts[0]["seed"]))
+        outline, seed = self.bank.outline, cast(int, facts[0]["seed"])
+        require_room(outline, n, copies=3)  # the memories, their sum over ranks, and the noise
+        if on_cuda(outline.patterns):
+            uniforms, normals = draw_numbers(outline.patterns, seed, range(n))
+            return self.bank.centers(to_numpy(uniforms), self.beta) + self.beta**-0.5 * normals
+        centers = to_numpy(self.bank.centers(uniforms_of(seed, range(n), self.d), self.beta))
+        samples = np.empty_like(centers)
+        fill_draws(samples, centers, np.arange(n), self.beta, seed, range(n))
+        return like(samples, outline.patterns)
 
     def run(
         self,
@@ -157,7 +162,7 @@ class ShardedMemory:
             check_choice("sampler", sampler, CHAIN_SAMPLERS)
             check_on_keep(on_keep)
             check_flag("progress", progress)
-            seed, same = _seed_facts(rng)
+            seed = seed_of(rng)
             plan = ShardedPlan(
                 self.bank,
                 self.beta if beta is None else beta,
@@ -173,18 +178,24 @@ class ShardedMemory:
                 first_chain=first_chain,
                 options=options,
             )
-            return Checked(plan, {**same, **_facts(plan)}, {"seed": plan.seed})
+            return Checked(plan, {"rng": None if rng is None else seed, **_facts(plan)}, {"seed": plan.seed})
 
-        plan, facts = self.bank.ranks.agree("run", check)
+        ranks = self.bank.ranks
+        plan, facts = ranks.agree("run", check)
         plan.seed = cast(int, facts[0]["seed"])
-        return run_on_ranks(plan, progress, on_keep)
+        label = f"{plan.sampler}, {len(plan.chains)} chains on {ranks.size} ranks"
+        bar = Progress(plan.kept.n_steps, label, progress if ranks.rank == 0 else False)
+        with full_precision(plan.bank.patterns), plan.streams() as noise, bar:
+            chains = ChainBatch(plan, noise)
+            chains.loop(threading.Event(), bar, on_keep)
+            draws = chains.draws()
+        sums = ranks.gather(torch.tensor(checksum(draws.samples), device=plan.bank.patterns.device))
+        if bool((sums != sums[0]).any()):
+            raise RuntimeError("ranks computed different chains from the same numbers. Use one kind of device.")
+        return draws
 
     def agree_on_states(
-        self,
-        call: str,
-        xi: ArrayLike,
-        beta: float | None = None,
-        further: Callable[[], Mapping[str, Fact]] = dict,
+        self, call: str, xi: ArrayLike, beta: float | None = None, further: Callable[[], Mapping[str, Fact]] = dict
     ) -> tuple[Tensor, float]:
         """xi (..., d) as a tensor like the memories, and beta, both checked, if all ranks make this call with the same.
 
@@ -209,18 +220,19 @@ class ShardedMemory:
         return f"ShardedMemory({about}, {rows} on rank {ranks.rank} of {ranks.size})"
 
 
-def _seed_facts(rng: SeedLike) -> tuple[int, dict[str, Fact]]:
-    """A seed, and what must be the same on all ranks: without rng each has a new seed, and that of rank 0 is used."""
-    seed = seed_of(rng)
-    return seed, {"rng": None if rng is None else seed}
+def require_left_out(is_passed: Mapping[str, bool], reason: str = "every state attends to all memories") -> None:
+    """ValueError for the first argument that is passed although a ShardedMemory takes the place of it."""
+    for name in [name for name, passed in is_passed.items() if passed]:
+        raise ValueError(f"{name} must be left out with a ShardedMemory: {reason}.")
 
 
 def _facts(plan: Plan) -> dict[str, Fact]:
     """What must be the same on all ranks for a run, beside the seed."""
-    start: object = plan.start if isinstance(plan.start, str) else None
-    if start is None:
-        earlier = plan.earlier
-        start = _digest(plan.start) if earlier is None else (earlier.step, _digest(earlier.state["xi"]))
+    start: object = plan.start
+    if plan.earlier is not None:
+        start = (plan.earlier.step, _digest(plan.earlier.state["xi"]))
+    elif not isinstance(plan.start, str):
+        start = _digest(plan.start)
     facts: dict[str, object] = {"sampler": plan.sampler, "options": asdict(plan.options), "start": start}
     facts |= {"n_chains": len(plan.chains), "first_chain": plan.chains.start, "n_steps": plan.kept.n_steps}
     facts |= {"the kept steps": plan.kept.steps, "sigma_init": plan.sigma_init, "beta": plan.beta}
@@ -236,20 +248,6 @@ def _short(value: object) -> str:
 def _digest(value: str | ArrayLike) -> str:
     data = value.encode() if isinstance(value, str) else np.ascontiguousarray(to_numpy(value)).tobytes()
     return hashlib.blake2b(data, digest_size=8).hexdigest()
-
-
-def draw_on_ranks(bank: ShardedBank, beta: float, n: int, seed: int) -> Tensor:
-    """n independent draws from p_beta, the same on all ranks: (n, d). Draw i depends on (seed, i) only."""
-    outline, rows = bank.outline, range(n)
-    require_room(outline, n, copies=3)  # the memories, their sum over ranks, and the noise
-    if on_cuda(outline.patterns):
-        uniforms, normals = draw_numbers(outline.patterns, seed, rows)
-        return bank.centers(to_numpy(uniforms), beta) + beta**-0.5 * normals
-    centers = to_numpy(bank.centers(uniforms_of(seed, rows, outline.d), beta))
-    samples = np.empty_like(centers)
-    fill_draws(samples, centers, np.arange(n), beta, seed, rows)
-    draws: Tensor = like(samples, outline.patterns)
-    return draws
 
 
 class ShardedAttention(ChainAttention):
@@ -316,19 +314,3 @@ class ShardedPlan(Plan):
 
     def numbers(self, nearest: NumpyArray) -> NumpyArray:
         return nearest
-
-
-def run_on_ranks(plan: ShardedPlan, progress: bool | None, on_keep: OnKeep | None) -> Draws:
-    """The draws of a plan, the same on all ranks. Ctrl-C ends it at once: ranks would stop after different steps."""
-    label = f"{plan.sampler}, {len(plan.chains)} chains on {plan.sharded.ranks.size} ranks"
-    shown = progress if plan.sharded.ranks.rank == 0 else False
-    with full_precision(plan.bank.patterns), plan.streams() as noise, Progress(plan.kept.n_steps, label, shown) as bar:
-        chains = ChainBatch(plan, noise)
-        chains.loop(threading.Event(), bar, on_keep)
-        draws = chains.draws()
-    sums = plan.sharded.ranks.gather(torch.tensor(checksum(draws.samples), device=plan.bank.patterns.device))
-    if bool((sums != sums[0]).any()):
-        raise RuntimeError(
-            "ranks computed different chains from the same numbers. Use one kind of device on all ranks."
-        )
-    return draws

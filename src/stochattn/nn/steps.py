@@ -1,7 +1,4 @@
-"""LangevinSteps: the checked settings of the steps that queries take, the noise of steps, and checks of attention.
-
-The normal numbers come from torch's generators, from a seed, and from fast methods on CPUs and on GPUs.
-"""
+"""LangevinSteps: the checked settings of the steps that queries take, the noise of steps, and checks of tensors."""
 
 from __future__ import annotations
 
@@ -121,51 +118,28 @@ def additive(mask: Tensor | None, like: Tensor) -> Tensor | None:
     return torch.zeros((), dtype=like.dtype, device=mask.device).masked_fill(~mask, -math.inf)
 
 
-def require_floats(name: str, x: object) -> None:
+def describe(x: object) -> str:
+    """The dtype and shape of a tensor, or the type of something else, for messages."""
+    return f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+
+
+def require_floats(name: str, x: object, shape: str = "(..., d)") -> None:
     """TypeError unless x is a tensor of real numbers."""
     if not (isinstance(x, Tensor) and x.is_floating_point()):
-        got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"{name} must be a tensor of real numbers, (..., d); got {got}.")
+        raise TypeError(f"{name} must be a tensor of real numbers, {shape}; got {describe(x)}.")
 
 
 def require_mask(name: str, mask: Tensor, meaning: str) -> None:
     """TypeError unless a mask is a tensor of booleans or of numbers; `meaning` is that of True."""
     if not isinstance(mask, Tensor) or not (mask.dtype == torch.bool or mask.is_floating_point()):
-        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"{name} must be a tensor of booleans ({meaning}) or of numbers to add; got {got}.")
+        raise TypeError(f"{name} must be a tensor of booleans ({meaning}) or of numbers to add; got {describe(mask)}.")
 
 
-def require_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> None:
-    """An error unless the arguments of an attention fit each other."""
-    for name, x in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point() or not x.shape[-1]:
-            got = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-            raise TypeError(f"{name} must be a tensor of real numbers, (..., length, width); got {got}.")
-    q, k = query.shape, key.shape
-    if q[-1] != k[-1]:
-        raise ValueError(f"key must have the width of query, {q[-1]}, so that steps mix the two; got {k[-1]}.")
-    if k[:-1] != value.shape[:-1]:
-        raise ValueError(f"value must be (..., S, v) beside key {tuple(k)}; got {tuple(value.shape)}.")
-    try:
-        leading = q[:-2] if q[:-2] == k[:-2] else torch.broadcast_shapes(q[:-2], leading_of_keys(q, k))
-    except RuntimeError:
-        rule = "query must have the leading dimensions of key, up to broadcasting, or a multiple of its heads (-3)"
-        raise ValueError(f"{rule}; got shapes {tuple(q)} and {tuple(k)}.") from None
-    if mask is None:
-        return
-    if is_causal:
-        raise ValueError("attn_mask must be None if is_causal is True, as in torch. Combine the two, or drop one.")
-    require_mask("attn_mask", mask, "True for a visible key")
-    scores = (*leading, q[-2], k[-2])
-    fits = all(m in (1, s) for m, s in zip(mask.shape[::-1], scores[::-1], strict=False))
-    if not (fits and 1 < mask.ndim <= len(scores)):
-        raise ValueError(f"attn_mask must broadcast to (..., {scores[-2]}, {scores[-1]}); got {tuple(mask.shape)}.")
-
-
-def leading_of_keys(query: torch.Size, key: torch.Size) -> tuple[int, ...]:
-    """The leading dimensions (..., heads) of keys once each serves the query heads that share it."""
-    shared = len(query) > 2 and len(key) > 2 and key[-3] > 0 and query[-3] % key[-3] == 0 and query[-3] > 1
-    return (*key[:-3], query[-3]) if shared else tuple(key[:-2])
+def require_broadcast(name: str, mask: Tensor, logits: tuple[int, ...], at_least: int = 1) -> None:
+    """ValueError unless a mask of `at_least` dimensions broadcasts to logits of this shape."""
+    fits = all(m in (1, s) for m, s in zip(mask.shape[::-1], logits[::-1], strict=False))
+    if not (fits and at_least <= mask.ndim <= len(logits)):
+        raise ValueError(f"{name} must broadcast to the logits, {logits}; got {tuple(mask.shape)}.")
 
 
 class DeviceNoise:
@@ -228,8 +202,7 @@ def require_seed(seed: int | Tensor | None, generator: torch.Generator | None) -
         raise ValueError("seed must be None if a generator is given: the noise comes from one of them. Drop one.")
     if isinstance(seed, Tensor):
         if seed.numel() != 1 or seed.is_floating_point():
-            got = f"{seed.dtype} of shape {tuple(seed.shape)}"
-            raise TypeError(f"seed must be an integer, or an integer tensor of one element; got {got}.")
+            raise TypeError(f"seed must be an integer, or an integer tensor of one element; got {describe(seed)}.")
         return seed
     return seed if torch.compiler.is_compiling() else check_count("seed", seed, 0)
 
@@ -257,8 +230,11 @@ def _plain(like: Tensor, generator: torch.Generator | None) -> AddNoise:
     return add
 
 
-def _add(x: Tensor, eps: Tensor, spread: float | Tensor) -> Tensor:
-    return x.addcmul_(eps, spread) if isinstance(spread, Tensor) else x.add_(eps, alpha=spread)
+def _add(x: Tensor, eps: Tensor, spread: float | Tensor, scale: float = 1.0) -> Tensor:
+    """x + scale spread ε, in place."""
+    if isinstance(spread, Tensor):
+        return x.addcmul_(eps, spread, value=scale)
+    return x.add_(eps, alpha=scale * spread)
 
 
 def _from_seed(seed: int | Tensor) -> AddNoise:
@@ -309,10 +285,9 @@ def _by_quantiles(shape: torch.Size, generator: torch.Generator | None, n_steps:
         words = draw() if ahead is None else ahead.result()
         integers = torch.from_numpy(words.view(np.int32)[: uniform.numel()]).view(shape)
         eps = torch.add(middle, integers, alpha=unit, out=uniform).erfinv_()
-        if isinstance(spread, Tensor):  # autograd keeps the numbers of each step for the gradient of the spread
-            x.addcmul_(eps.clone() if spread.requires_grad else eps, spread, value=SQRT_2)
-        else:
-            x.add_(eps, alpha=SQRT_2 * spread)
+        if isinstance(spread, Tensor) and spread.requires_grad:
+            eps = eps.clone()  # which autograd keeps for the gradient of the spread
+        x = _add(x, eps, spread, SQRT_2)
         remaining -= 1
         # The same numbers, drawn while the attention of the next step is computed.
         ahead = _thread(os.getpid()).submit(draw) if remaining > 0 else None
