@@ -1,5 +1,6 @@
 """Work on several cores: the numbers of a draw depend on its seed and its place only."""
 
+import gc
 import os
 import pickle
 import signal
@@ -160,6 +161,22 @@ def test_what_is_not_needed_any_more_is_not_begun():
         next(results)
     time.sleep(0.1)
     assert len(begun) < 10
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("prefer", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
+def test_ctrl_c_before_the_results_have_a_name_shows_no_warning(prefer, monkeypatch):
+    begin = joblib.Parallel.__call__
+    monkeypatch.setattr(joblib.Parallel, "__call__", lambda self, calls: _interrupt(begin(self, calls)))
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        with pytest.raises(KeyboardInterrupt), parallel.in_workers(time.sleep, [0.1] * 9, 2, prefer=prefer):
+            raise AssertionError("the work began in spite of Ctrl-C")
+        gc.collect()
+    assert [str(warning.message) for warning in shown] == []
 
 
 def threads_and_cores(_):

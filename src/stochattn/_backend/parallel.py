@@ -25,7 +25,6 @@ from uuid import uuid4
 import numpy as np
 
 from .checks import InputError, check_count
-from .console import hide_warnings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -176,6 +175,8 @@ def in_workers(
         batch_size=1,
         mmap_mode="c",
     )
+    # It counts the pieces that nobody asks for any more. Ctrl-C may drop the results before they have a name here.
+    parallel._warn_exit_early = lambda: None
     in_processes = not getattr(backend, "uses_threads", False)
     results: Generator[Result] | list[Result] = []
     try:
@@ -187,8 +188,7 @@ def in_workers(
         raise InputError(f"n_jobs={n_jobs}: {reason}. Use fewer workers, or free memory.") from None
     finally:
         if not isinstance(results, list):
-            with hide_warnings():  # it counts the pieces that nobody will ask for
-                results.close()
+            results.close()
 
 
 class Shared(Generic[Value]):
