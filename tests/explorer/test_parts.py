@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -197,6 +198,7 @@ def test_clicks_on_stored_items(explorers):
     assert twice.settings.ratios == ((2, 4.0),)
     assert click(page, 2, "less").settings.ratios == ((2, 0.5),)
     assert click(off, 3, "more").settings.ratios == ()
+    assert click(click(twice, 5, "toggle"), 0, "more").settings.ratios == ((0, 2.0), (2, 4.0), (5, 0.0))
     assert change_page(twice, explorer, None, {"id": "stored", "action": "reset"}).settings.ratios == ()
     with pytest.raises(InputError, match="no stored item"):
         click(page, 4000, "toggle")
@@ -224,13 +226,22 @@ def test_the_map_has_the_principal_components(explorer):
 
     codec = explorer.base.codec
     features = codec.features(codec.stored)
-    found, pca = ItemMap.of(codec), PCA(2, svd_solver="full").fit(features)
+    found, pca = ItemMap(codec), PCA(2, svd_solver="full").fit(features)
     assert found.shares == pytest.approx(pca.explained_variance_ratio_, rel=1e-4)
     expected = pca.transform(features)
     for mine, theirs in zip(found.stored.T, expected.T, strict=True):
         assert abs(np.corrcoef(mine, theirs)[0, 1]) > 1 - 1e-6
         assert np.abs(mine).max() == pytest.approx(np.abs(theirs).max(), rel=1e-4)
     assert found.project(features) == pytest.approx(found.stored, abs=1e-4 * np.abs(found.stored).max())
+
+
+@pytest.mark.parametrize("features", [np.ones((1, 3)), np.full((5, 1), 2.0), np.arange(4.0)[:, None]])
+def test_the_map_of_few_or_equal_items_is_flat(features):
+    codec = SimpleNamespace(stored=features, features=lambda items: items)
+    found = ItemMap(codec)
+    assert found.stored.shape == (len(features), 2)
+    assert found.shares.tolist() == [float(np.ptp(features) > 0), 0.0]
+    assert (found.project(features + 1)[:, 1] == 0).all()
 
 
 @pytest.mark.parametrize("algorithm", chain.ALGORITHMS)

@@ -140,11 +140,6 @@ def test_settings_are_checked():
     for wrong in ({"n": 0}, {"n": 1001}, {"n": 2.5}, {"seed": -1}, {"knob": 1.0, "novelty": 0.2}):
         with pytest.raises((ValueError, TypeError)):
             PageSettings("hopfield", **wrong)
-    settings = PageSettings("hopfield").with_ratio([3, 1], 2.0).with_ratio([5], 0.0)
-    assert settings.ratios == ((1, 2.0), (3, 2.0), (5, 0.0))
-    assert settings.with_ratio([1, 3, 5], 1.0).ratios == ()
-    with pytest.raises(InputError, match="weight must be 0 or more"):
-        settings.with_ratio([0], -1.0)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.9])

@@ -23,6 +23,7 @@ import numpy as np
 import typer
 
 from .._backend.files import recover, write_atomically
+from .._backend.parallel import check_jobs
 from .._backend.state import Plain
 from ..kinds.options import AUTO, InputError, listed, option_fields
 from ..kinds.registry import kind_for, parts_in, read_labels, read_new
@@ -220,7 +221,7 @@ def sample(
 
     if json and out == STANDARD_OUTPUT:
         raise InputError("--json and -o - both use standard output: write the examples to a file.")
-    _check_jobs(jobs)
+    check_jobs(jobs)
     if scheduler is not None and jobs is not None:
         raise InputError("--jobs and --scheduler exclude each other: the workers of the scheduler draw the examples.")
     request = ask()
@@ -286,7 +287,7 @@ def report(
     from ..report import make_report
 
     page = out or (samples or input).with_suffix(".html")
-    _check_jobs(jobs)
+    check_jobs(jobs)
     _require_page(page, input, samples, replace)
     if samples is not None and n is not None:
         raise InputError("-n is for reports that draw their own examples: leave out -n, or leave out SAMPLES.")
@@ -362,11 +363,6 @@ def _create_folder(path: Path) -> Iterator[None]:
         if created:
             shutil.rmtree(created[-1], ignore_errors=True)
         raise
-
-
-def _check_jobs(jobs: int | None) -> None:
-    if jobs == 0:
-        raise InputError("--jobs must be a number of worker processes, or -1 for one per core; got 0.")
 
 
 def _restore_request(request: Request, summary: RunSummary, samples: Path | None, seed: int | None) -> Request:

@@ -260,7 +260,8 @@ def _change_weight(settings: PageSettings, ids: Sequence[str], message: Message)
     if action not in ratios:
         raise InputError(f"action must be reset, {', '.join(ratios)}; got {action!r}.")
     same = [k for k, identifier in enumerate(ids) if identifier == ids[index]]  # an id selects all of them
-    return settings.with_ratio(same, ratios[str(action)])
+    changed = dict(settings.ratios) | dict.fromkeys(same, ratios[str(action)])
+    return replace(settings, ratios=tuple(sorted((k, ratio) for k, ratio in changed.items() if ratio != 1)))
 
 
 def _change_settings(

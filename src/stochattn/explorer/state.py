@@ -32,44 +32,29 @@ from ..kinds.summary import Asked
 from ..synthesizer.synthesizer import Synthesizer
 
 MAX_FITTED = 2000  # stored items that determine the directions
-TINY = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
 class ItemMap:
-    """Features (n, p) as points of a plane: (x − mean) · directions."""
+    """Features (n, p) as points of a plane along two principal components of the stored items.
 
-    mean: Array  # (p,)
-    directions: Array  # (p, 2)
-    stored: Array  # (K, 2)
-    shares: tuple[float, float]  # of the variance
+    stored: points of the stored items (K, 2); shares: of the variance (2,)
+    """
 
-    @classmethod
     @limit_to_one_thread("scipy.linalg")
-    def of(cls, codec: Codec) -> ItemMap:
-        """Compute the map of the stored items."""
+    def __init__(self, codec: Codec) -> None:
+        from sklearn.decomposition import PCA
+
         features = codec.features(codec.stored)
-        mean = features.mean(0)
-        centered = (features - mean).astype(np.float32)
-        rows = centered[:: max(len(centered) // MAX_FITTED, 1)]
-        # The smaller matrix of products has the same eigenvalues.
-        if rows.shape[0] <= rows.shape[1]:
-            values, vectors = np.linalg.eigh((rows @ rows.T).astype(np.float64))
-            directions = rows.T.astype(np.float64) @ vectors[:, ::-1][:, :2]
-        else:
-            values, vectors = np.linalg.eigh((rows.T @ rows).astype(np.float64))
-            directions = vectors[:, ::-1][:, :2]
-        lengths = np.linalg.norm(directions, axis=0)
-        directions = directions / np.where(lengths > TINY, lengths, 1.0)
-        plane = np.zeros((features.shape[1], 2))
-        plane[:, : directions.shape[1]] = directions
-        total = float(max(values.sum(), TINY))
-        shares = [float(max(value, 0.0)) / total for value in values[::-1][:2]] + [0.0, 0.0]
-        return cls(mean, plane, centered @ plane, (shares[0], shares[1]))
+        rows = features[:: max(len(features) // MAX_FITTED, 1)]
+        with np.errstate(all="ignore"):  # equal items have no variance
+            self._pca = PCA(min(2, *rows.shape), random_state=0).fit(rows)
+        shares = np.nan_to_num(self._pca.explained_variance_ratio_)
+        self.stored, self.shares = self.project(features), np.pad(shares, (0, 2 - len(shares)))
 
     def project(self, features: Array) -> Array:
         """Project features (n, p) on points (n, 2)."""
-        return np.asarray((features - self.mean) @ self.directions)
+        points = self._pca.transform(features)
+        return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
 
 
 T = TypeVar("T")
@@ -138,13 +123,6 @@ class PageSettings:
         check_count("seed", self.seed, 0)
         if self.knob is not None and self.novelty is not None:
             raise InputError("choose a novelty or a position of the slider, not both: each determines the other.")
-
-    def with_ratio(self, indices: Sequence[int], ratio: float) -> PageSettings:
-        """Return the same settings with these stored items counting `ratio` times."""
-        if not 0 <= ratio < np.inf:
-            raise InputError(f"weight must be 0 or more; got {ratio!r}. 0 leaves an example out.")
-        ratios = {**dict(self.ratios), **dict.fromkeys(map(int, indices), float(ratio))}
-        return replace(self, ratios=tuple(sorted((k, r) for k, r in ratios.items() if r != 1)))
 
 
 def select_only(ids: Sequence[str], selected: Array) -> str:
@@ -261,7 +239,7 @@ class Explorer:
     @cached_property
     def item_map(self) -> ItemMap:
         """The map of the stored items."""
-        return ItemMap.of(self.base.codec)
+        return ItemMap(self.base.codec)
 
     def options(self, settings: PageSettings) -> dict[str, object]:
         """Options of the generator that differ from their defaults: the first options of the user, and the knob.
