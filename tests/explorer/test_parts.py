@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ from stochattn.explorer.fields import (
 from stochattn.explorer.panel import asset
 from stochattn.explorer.plots import MapPlot
 from stochattn.explorer.session import Session
-from stochattn.explorer.state import Explorer, ItemMap, PageSettings
+from stochattn.explorer.state import Explorer, PageSettings
 from stochattn.kinds.display import (
     ChoiceControl,
     LettersControl,
@@ -34,6 +33,7 @@ from stochattn.kinds.display import (
     StretchControl,
 )
 from stochattn.kinds.options import InputError, Knob, knob_of
+from stochattn.report.figures import ItemMap
 
 from .explored import explorer_of
 
@@ -226,7 +226,7 @@ def test_the_map_has_the_principal_components(explorer):
 
     codec = explorer.base.codec
     features = codec.features(codec.stored)
-    found, pca = ItemMap(codec), PCA(2, svd_solver="full").fit(features)
+    found, pca = ItemMap(features, "arpack"), PCA(2, svd_solver="full").fit(features)
     assert found.shares == pytest.approx(pca.explained_variance_ratio_, rel=1e-4)
     expected = pca.transform(features)
     for mine, theirs in zip(found.stored.T, expected.T, strict=True):
@@ -237,8 +237,7 @@ def test_the_map_has_the_principal_components(explorer):
 
 @pytest.mark.parametrize("features", [np.ones((1, 3)), np.full((5, 1), 2.0), np.arange(4.0)[:, None]])
 def test_the_map_of_few_or_equal_items_is_flat(features):
-    codec = SimpleNamespace(stored=features, features=lambda items: items)
-    found = ItemMap(codec)
+    found = ItemMap(features, "arpack")
     assert found.stored.shape == (len(features), 2)
     assert found.shares.tolist() == [float(np.ptp(features) > 0), 0.0]
     assert (found.project(features + 1)[:, 1] == 0).all()

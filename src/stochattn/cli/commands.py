@@ -11,8 +11,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import partial
@@ -342,27 +341,20 @@ def demo(out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the re
     if foreign or (source.exists() and source.read_bytes() != buffer.getvalue()):
         name = min(foreign, default=source.name)
         raise InputError(f"-o {out} holds {name!r}, which the demo did not write: name another folder.")
-    with _create_folder(out):
+    created = [folder for folder in (out, *out.parents) if not folder.exists()]
+    out.mkdir(parents=True, exist_ok=True)
+    try:
         write_atomically(source, buffer.getvalue())
         ask = partial(Request.of, KindOptions(()), source, {})
         print_to_stderr(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
         sample(source, ask, str(new), DEMO_NEW, replace=True)
         print_to_stderr(f"stochattn report {source} {new} -o {page}")
         report(source, ask, new, page)
-    print_to_stderr(f"The new examples are in {new}.")
-
-
-@contextmanager
-def _create_folder(path: Path) -> Iterator[None]:
-    """Create a folder and its parents; if the block fails, the new folders are removed."""
-    created = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
     except BaseException:
         if created:
             shutil.rmtree(created[-1], ignore_errors=True)
         raise
+    print_to_stderr(f"The new examples are in {new}.")
 
 
 def _restore_request(request: Request, summary: RunSummary, samples: Path | None, seed: int | None) -> Request:

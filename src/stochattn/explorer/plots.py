@@ -26,10 +26,11 @@ from ..core.temperature import RULES, BetaRule
 from ..kinds.codec import Items
 from ..kinds.display import GalleryItems
 from ..kinds.hopfield import HopfieldGenerator
+from ..report.figures import ItemMap
 from ..synthesizer.synthesizer import Synthesizer
 from .fields import SELECTED, STEPS, Field, Mark, Message, Slider, beta_range, explain_missing_knob, knob_value
 from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style
-from .state import Drawn, Explorer, ItemMap, PageSettings, without_rounding
+from .state import Drawn, Explorer, PageSettings, without_rounding
 
 N_STEPS = 300
 ALGORITHMS = {"ula": "Algorithm 1 (unadjusted)", "mala": "Algorithm 2 (Metropolis-adjusted)"}

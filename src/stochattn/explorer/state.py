@@ -22,40 +22,15 @@ from .._backend.checks import check_count
 from .._backend.console import hide_warnings
 from .._backend.html import Html
 from .._backend.products import limit_to_one_thread
-from ..kinds.codec import Batch, Codec, Items, distinct_names
+from ..kinds.codec import Batch, Items, distinct_names
 from ..kinds.display import Control, GalleryItems
 from ..kinds.generator import Adjustable, Description, Generator
 from ..kinds.hopfield import HopfieldGenerator
 from ..kinds.options import InputError, given_options, knob_of
 from ..kinds.plain import Gaussian
 from ..kinds.summary import Asked
+from ..report.figures import ItemMap
 from ..synthesizer.synthesizer import Synthesizer
-
-MAX_FITTED = 2000  # stored items that determine the directions
-
-
-class ItemMap:
-    """Features (n, p) as points of a plane along two principal components of the stored items.
-
-    stored: points of the stored items (K, 2); shares: of the variance (2,)
-    """
-
-    @limit_to_one_thread("scipy.linalg")
-    def __init__(self, codec: Codec) -> None:
-        from sklearn.decomposition import PCA
-
-        features = codec.features(codec.stored)
-        rows = features[:: max(len(features) // MAX_FITTED, 1)]
-        with np.errstate(all="ignore"):  # equal items have no variance
-            self._pca = PCA(min(2, *rows.shape), random_state=0).fit(rows)
-        shares = np.nan_to_num(self._pca.explained_variance_ratio_)
-        self.stored, self.shares = self.project(features), np.pad(shares, (0, 2 - len(shares)))
-
-    def project(self, features: Array) -> Array:
-        """Project features (n, p) on points (n, 2)."""
-        points = self._pca.transform(features)
-        return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
-
 
 T = TypeVar("T")
 
@@ -238,8 +213,9 @@ class Explorer:
 
     @cached_property
     def item_map(self) -> ItemMap:
-        """The map of the stored items."""
-        return ItemMap(self.base.codec)
+        """The map of the stored items by their features."""
+        with limit_to_one_thread("scipy.linalg"):
+            return ItemMap(self.base.codec.features(self.base.codec.stored), "arpack")
 
     def options(self, settings: PageSettings) -> dict[str, object]:
         """Options of the generator that differ from their defaults: the first options of the user, and the knob.

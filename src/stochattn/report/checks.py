@@ -32,12 +32,11 @@ from ..evaluation.fidelity import (
 from ..evaluation.inspection import Mode, is_beyond
 from ..kinds.comparison import Measure
 from ..kinds.options import listed
-from .evidence import Evidence
+from .evidence import MAX_EXTRA_PART_DISTANCE, Evidence
 
 MAX_COPIES, MIN_CLOSE_COPIES = 0.01, 0.1  # shares equal to a stored item: the limit, and “close to copies”
 MIN_DISTANCE_RATIO, COPY_DISTANCE_RATIO = 0.5, 0.25  # of `Evidence.distance_ratio`: the limit, and that of copies
 MAX_TOO_FAR = 0.5  # share of items further from stored items than 95 % of these are from each other
-MAX_EXTRA_PART_DISTANCE = 0.15  # mean beyond that of stored items drawn again, or of one part
 MAX_PART_RATIO = 2  # mean distance of the parts from held-out items, divided by that of the fitted half
 MAX_LOST_RATIO, MAX_EXTRA_LOST = 2, 0.01  # lost by draws, divided by what the fitted half lacks
 MIN_RELATIVE_DIVERSITY = 0.5
@@ -151,7 +150,7 @@ def _check_single_parts(evidence: Evidence) -> Check:
     n_parts = len(evidence.separate_parts)
     if not n_parts:
         return Check()
-    different = evidence.different_parts(MAX_EXTRA_PART_DISTANCE)
+    different = evidence.different_parts
     worst = listed([f"{part.name} by {number(part.distance, 2)}" for part in different], MAX_NAMES)
     finding = (
         f"{len(different)} of {n_parts} distributions differ by more than {MAX_EXTRA_PART_DISTANCE} and than chance "
@@ -415,7 +414,7 @@ def judge(evidence: Evidence) -> Verdict:
     many_copies = "copies" in failed and evidence.copies > MIN_CLOSE_COPIES + evidence.stored_duplicates
     if many_copies or evidence.distance_ratio < COPY_DISTANCE_RATIO:
         failed.add("copied" if evidence.method_known or evidence.copies < 1 else "stored")
-    different = evidence.different_parts(MAX_EXTRA_PART_DISTANCE)
+    different = evidence.different_parts
     few_differ = "single_parts" in failed and len(different) <= len(evidence.separate_parts) / 2
     if not few_differ and ("far" in failed or ({"parts", "whole"} <= failed and is_distinguishable(evidence))):
         failed.add("noise")
@@ -434,7 +433,7 @@ def judge(evidence: Evidence) -> Verdict:
         if "diversity" not in failed or evidence.diversity >= min_diversity:
             failed.add("missing")
     if "single_parts" in failed:
-        failed |= {"parts", "swapped"} if evidence.swapped_parts(MAX_EXTRA_PART_DISTANCE) else {"parts"}
+        failed |= {"parts", "swapped"} if evidence.swapped_parts else {"parts"}
     if {"training", "agreement", "within"} & failed:
         failed.add("classes")
     needed = {
@@ -472,7 +471,7 @@ def _list_verdicts(evidence: Evidence, unjudged: Sequence[str]) -> Iterator[tupl
     shared = ", ".join(name for name, (new, stored) in evidence.repeated_identifiers.items() if new > stored)
     anew = f"Assign new identifiers: values of {shared} are those of stored {items}."
     yield "identifiers", Tone.BAD, f"New, but with identifiers of stored {items}", anew
-    pairs = evidence.swapped_parts(MAX_EXTRA_PART_DISTANCE)[:MAX_NAMES]
+    pairs = evidence.swapped_parts[:MAX_NAMES]
     pair_names = ", ".join(f"{first} and {second}" for first, second in pairs)
     swapped = f"Each has the values of the other: {pair_names}."
     yield "swapped", Tone.BAD, f"New, but {kind.part}s seem to be swapped", swapped
@@ -482,7 +481,7 @@ def _list_verdicts(evidence: Evidence, unjudged: Sequence[str]) -> Iterator[tupl
     yield "diversity", Tone.BAD, "Too similar to each other", f"They vary less than the stored {items} do."
     yield "noise", Tone.BAD, "Mostly noise", back
     yield "coverage", Tone.BAD, f"New, but some {evidence.mode_name} are missing", few
-    names = [part.name for part in evidence.different_parts(MAX_EXTRA_PART_DISTANCE)]
+    names = [part.name for part in evidence.different_parts]
     different = f"Not distributed as among stored {items}: {listed(names, MAX_NAMES)}."
     different = different if names else "Their values do not follow the stored ones."
     yield "parts", Tone.BAD, "New, but distributed differently", different

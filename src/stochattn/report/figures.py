@@ -138,7 +138,8 @@ def item_map(evidence: Evidence) -> Html:
         of_stored, of_new = ([by_class.get(label, OTHERS) for label in labels.tolist()] for labels in shown)
         colors = of_stored, of_new
         legend = join(["Colors are classes:", *_list_keys(by_class, classes, evidence.synth.kind), "."])
-    plot = plane(*_project(stored[chosen], new[drawn]), colors)
+    components = ItemMap(stored[chosen])
+    plot = plane(components.stored, components.project(new[drawn]), components.shares, colors)
     about = join([about, legend])
     return figure(plot, f"Scatter plot of stored and new {items} in two principal components", about, "map")
 
@@ -155,19 +156,29 @@ def _list_keys(by_class: dict[str, str], classes: Classes, kind: AnyKind) -> Ite
         yield f"; a new {kind.item} has that of the stored {kind.item} nearest to it"
 
 
-def _project(stored: Array, new: Array) -> tuple[Array, Array, Array]:
-    """Project on two principal components of stored rows: (K, 2), (n, 2), and their shares of the variance (2,)."""
-    from sklearn.decomposition import PCA
+class ItemMap:
+    """Rows as points of a plane along two principal components of at most `MAX_POINTS` of the stored rows (K, d).
 
-    padded = np.zeros((len(stored), 2)), np.zeros((len(new), 2)), np.zeros(2)
-    n_components = min(2, *stored.shape)
-    if np.ptp(stored, axis=0).any():  # a single row has no direction either
-        solver = "randomized" if n_components < min(stored.shape) else "full"
-        pca = PCA(n_components, svd_solver=solver, random_state=0).fit(stored)
-        values = pca.transform(stored), pca.transform(new), pca.explained_variance_ratio_
-        for array, value in zip(padded, values, strict=True):
-            array[..., :n_components] = value
-    return padded
+    stored: points of the stored rows (K, 2); shares: of the variance (2,)
+    """
+
+    def __init__(self, stored: Array, solver: str = "randomized") -> None:
+        from sklearn.decomposition import PCA
+
+        rows = stored[spaced_indices(len(stored), MAX_POINTS)]
+        n = min(2, *rows.shape) if np.ptp(rows, axis=0).any() else 0  # a single row has no direction
+        pca = PCA(n, svd_solver=solver if n < min(rows.shape) else "full", random_state=0)
+        self._pca = pca.fit(rows) if n else None
+        self.stored, self.shares = self.project(stored), np.zeros(2)
+        if self._pca is not None:
+            self.shares[:n] = self._pca.explained_variance_ratio_
+
+    def project(self, rows: Array) -> Array:
+        """Project rows (n, d) on points (n, 2)."""
+        points = np.zeros((len(rows), 2))
+        if self._pca is not None:
+            points[:, : self._pca.n_components_] = self._pca.transform(rows)
+        return points
 
 
 MAX_OVERLAYS, MIN_BINS, MAX_BINS, MAX_CATEGORIES = 24, 8, 24, 8
