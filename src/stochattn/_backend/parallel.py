@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from multiprocessing import resource_tracker
 from pickle import PickleBuffer
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -35,8 +35,6 @@ Value = TypeVar("Value")
 Buffer: TypeAlias = "npt.NDArray[np.uint8]"
 
 MIN_MAPPED_BYTES = 2**20
-MAX_THREADS_VARIABLE = "OMP_NUM_THREADS"
-"""The variable that limits the threads of numerical libraries; joblib sets it in its worker processes."""
 
 _thread = threading.local()
 _received: dict[str, Shared] = {}  # type: ignore[type-arg]  # of any value: the last one that this process unpacked
@@ -63,7 +61,7 @@ def usable_cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     cores = min(cores, getattr(_thread, "max_threads", None) or cores)
-    limit = os.environ.get(MAX_THREADS_VARIABLE, "").partition(",")[0].strip()
+    limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # joblib sets it in its worker processes
     return min(cores, int(limit)) if limit.isdecimal() and int(limit) else cores
 
 
@@ -144,14 +142,9 @@ def jobs_for_searches(n_jobs: int | None) -> Iterator[None]:
 
 @contextmanager
 def in_workers(
-    work: Callable[[Piece], Result],
-    pieces: Iterable[Piece],
-    n_jobs: int | None,
-    *,
-    prefer: Literal["threads", "processes"] = "processes",
-    ordered: bool = True,
+    work: Callable[[Piece], Result], pieces: Iterable[Piece], n_jobs: int | None
 ) -> Iterator[Iterator[Result]]:
-    """A context with the results of `work` for all pieces, in their order or as they come, by joblib's workers.
+    """A context with the results of `work` for all pieces, in their order, by joblib's workers.
 
     n_jobs=None works in this process, unless `joblib.parallel_config` is active; that also chooses the backend. What is
     still running when the context ends, after an error or Ctrl-C, is stopped: processes are ended, and threads finish
@@ -164,13 +157,12 @@ def in_workers(
     import joblib
 
     calls = (joblib.delayed(_in_worker)(work, piece, os.getpid()) for piece in pieces)
-    backend, _ = joblib.parallel.get_active_backend(prefer=prefer)
+    backend, _ = joblib.parallel.get_active_backend(prefer="processes")
     one_by_one = getattr(backend, "supports_return_generator", False)  # that of Ray returns all results at the end
-    generator = "generator" if ordered else "generator_unordered"
     parallel = joblib.Parallel(
         n_jobs=n_jobs,
-        prefer=prefer,
-        return_as=generator if one_by_one else "list",
+        prefer="processes",
+        return_as="generator" if one_by_one else "list",
         pre_dispatch="n_jobs + 2",  # few results wait at a time, in bounded memory
         batch_size=1,
         mmap_mode="c",
