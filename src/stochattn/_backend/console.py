@@ -161,8 +161,7 @@ def hide_warnings(message: str = "") -> Iterator[None]:
                 _caught.__exit__(None, None, None)
 
 
-INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended, by convention: 128 and the number of the signal."""
+INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended, by convention: 128 and the number of the signal
 MESSAGE = "interrupted; no output was changed."
 
 

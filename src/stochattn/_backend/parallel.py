@@ -227,19 +227,19 @@ def _in_worker(work: Callable[[Piece], Result], piece: Piece, caller: int) -> Re
     if threading.current_thread() is not threading.main_thread():
         _thread.is_worker = True
     elif os.getpid() != caller:
-        _end_with_parent()
+        end_with_parent(os._exit)
     return work(piece)
 
 
 @lru_cache(maxsize=1)
-def _end_with_parent() -> None:
-    """End this worker process soon after its parent: one that was killed could not end it."""
+def end_with_parent(end: Callable[[int], object]) -> None:
+    """Call `end` with an exit code soon after the parent of this process ends: one that was killed could not end it."""
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1)
-        os._exit(1)
+        end(1)
 
     threading.Thread(target=watch, daemon=True).start()
 

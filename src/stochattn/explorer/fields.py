@@ -24,8 +24,7 @@ from ..kinds.options import InputError, Knob
 from .state import MAX_SHOWN, NOVELTY, Drawn, Explorer, PageSettings
 
 STEPS = 200
-DIGITS = 4
-"""Significant digits of a value, so that a command that repeats it stays short."""
+DIGITS = 4  # significant digits of a value, so that a command that repeats it stays short
 MAX_PROBES = 256  # memories whose neighbors set the scale of beta
 SHARP, DIFFUSE = 30.0, 0.5
 """The ends of the slider. The sharp end is a multiple of the beta at which noise is as large as the distance between
@@ -86,8 +85,7 @@ def beta_range(hopfield: HopfieldGenerator) -> tuple[float, float]:
 
 
 Field = dict[str, Plain]
-Message = Mapping[str, Plain]
-"""What the page sends when a control changes: its id and further values."""
+Message = Mapping[str, Plain]  # what the page sends when a control changes: its id and further values
 CONDITION, TYPED, STORED, SELECTED = "condition:", "typed", "stored", "selected"
 MARKED = "beta"  # the knob that has marks, and curves
 MAX_STORED = 1000  # stored items that the list shows

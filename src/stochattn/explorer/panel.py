@@ -38,8 +38,7 @@ async def in_thread(work: Callable[..., T], *arguments: object) -> T:
 
 
 FORM_SCRIPTS = ("form.js", "conditions.js", "stored.js", "player.js")
-WIDE = {"sizing_mode": "stretch_width", "margin": 0}
-"""Options of components that fill the available width."""
+WIDE = {"sizing_mode": "stretch_width", "margin": 0}  # options of components that fill the available width
 
 
 def asset(name: str) -> str:

@@ -21,8 +21,7 @@ from .session import Session
 from .state import Explorer
 
 HOST = "127.0.0.1"
-NAMES = (HOST, "localhost", "[::1]")
-"""Hosts that a request may name, without the port."""
+NAMES = (HOST, "localhost", "[::1]")  # hosts that a request may name, without the port
 TOKEN_BYTES = 24
 # Bokeh compiles templates in the page and writes styles and scripts into it; no other host is contacted.
 POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'none'; "

@@ -126,10 +126,8 @@ def group_by_ratio(ratios: Mapping[int, float]) -> dict[float, list[int]]:
 
 HOPFIELD = "hopfield"
 NOVELTY = "novelty"
-MAX_FITS, MAX_DRAWN = 12, 64
-"""Fits and galleries that are kept, so that a user can go back to them at once."""
-ROUNDING = 1e-9
-"""Novelties below this are rounding errors of copies."""
+MAX_FITS, MAX_DRAWN = 12, 64  # fits and galleries that are kept, so that a user can go back to them at once
+ROUNDING = 1e-9  # novelties below this are rounding errors of copies
 Progress = Callable[[int, int], None]
 """Called with the number of drawn items and the total; it raises `Superseded` if the items are no longer needed."""
 

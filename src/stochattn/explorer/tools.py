@@ -12,7 +12,6 @@ import os
 import pickle
 import signal
 import sys
-import threading
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -26,7 +25,7 @@ import panel as pn
 
 from .._backend.console import hide_warnings
 from .._backend.html import Html, number, tag
-from .._backend.parallel import delay_ctrl_c
+from .._backend.parallel import delay_ctrl_c, end_with_parent
 from .._backend.state import Plain
 from ..kinds.codec import Range
 from ..kinds.options import option_fields
@@ -201,7 +200,7 @@ def _send_verdict(payload: bytes, sender: Connection) -> None:
     if sys.platform != "win32":
         os.setsid()  # so that `cancel` also ends the processes that begin here
         os.nice(5)  # pages have priority
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+        end_with_parent(lambda code: os.killpg(0, signal.SIGTERM))
     try:
         synth, n, seed = pickle.loads(payload)
         synth = as_evaluated(synth)
@@ -210,14 +209,6 @@ def _send_verdict(payload: bytes, sender: Connection) -> None:
         sender.send((judge(evidence), evidence.split_half.membership_auc))
     except Exception as error:  # the page must show any error
         sender.send(format_error(error))
-
-
-def _end_with_parent() -> None:
-    """Wait for the end of the parent, which may be killed without warning, and then end this process group."""
-    parent = multiprocessing.parent_process()
-    if parent is not None and sys.platform != "win32":
-        parent.join()
-        os.killpg(0, signal.SIGTERM)
 
 
 def verdict_html(verdict: Verdict, membership_auc: float) -> Html:

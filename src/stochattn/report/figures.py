@@ -38,7 +38,7 @@ _LOOK = {
 
 def histogram(new: Array, stored: Array, lines: Mapping[str, float], label: str) -> str:
     """Plot a histogram of new values (n,) and the outline of one of stored values (m,), with named vertical lines."""
-    with _axes() as (figure, axes):
+    with _axes() as axes:
         values = np.concatenate([new, stored])
         low, high = float(values.min()), float(values.max())
         edges = np.linspace(low, high if high > low else low + 1e-3, 41).tolist()
@@ -47,27 +47,27 @@ def histogram(new: Array, stored: Array, lines: Mapping[str, float], label: str)
         if len(stored):
             label_stored = "stored, against all others"
             axes.hist(stored, edges, weights=weights[1], color=OLD, histtype="step", linewidth=1.4, label=label_stored)
-        return _svg(figure, axes, lines, label, "share")
+        return _svg(axes, lines, label, "share")
 
 
 def cumulative(new: Array, stored: Array, lines: Mapping[str, float], label: str) -> str:
     """Plot shares of new and of stored values below each value, with named vertical lines."""
-    with _axes() as (figure, axes):
+    with _axes() as axes:
         for values, color, name in ((new, NEW, "new to stored"), (stored, OLD, "stored to each other")):
             if len(values):
                 x = np.quantile(values, np.linspace(0, 1, min(len(values), 400)))
                 axes.step(x, np.linspace(0, 1, len(x)), where="post", color=color, label=name, linewidth=1.6)
         axes.set_xlim(left=0)
-        return _svg(figure, axes, lines, label, "cumulative share")
+        return _svg(axes, lines, label, "cumulative share")
 
 
 def entropy(betas: Array, entropies: Array, ceiling: float, lines: Mapping[str, float]) -> str:
     """Plot attention entropy against beta, with named betas."""
-    with _axes() as (figure, axes):
+    with _axes() as axes:
         axes.plot(betas, entropies, color=NEW, linewidth=1.8)
         axes.axhline(ceiling, color=SOFT, linewidth=0.8, linestyle=":")
         axes.set(xscale="log", xlim=(float(betas[0]), float(betas[-1])), ylim=(0, None))
-        return _svg(figure, axes, lines, "β", "attention entropy, nats")
+        return _svg(axes, lines, "β", "attention entropy, nats")
 
 
 def plane(stored: Array, new: Array, shares: Array, colors: tuple[list[str], list[str]] | None) -> str:
@@ -75,7 +75,7 @@ def plane(stored: Array, new: Array, shares: Array, colors: tuple[list[str], lis
 
     shares: (2,) of the variance. The plot is a PNG, because an SVG of many points would be large.
     """
-    with _axes(5.2, 4.3) as (figure, axes):
+    with _axes(5.2, 4.3) as axes:
         # New points are on top if there are few of them, and below if they would hide the stored points.
         above = 3 if len(new) < len(stored) else 1
         of_stored, of_new = colors or (OLD, NEW)
@@ -88,33 +88,32 @@ def plane(stored: Array, new: Array, shares: Array, colors: tuple[list[str], lis
         axes.scatter([], [], s=20, marker="^", c=ink[0], linewidths=0, label="new")
         axes.scatter([], [], s=26, facecolors="none", edgecolors=ink[1], linewidths=1.1, label="stored")
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-        return png(_save(figure, format="png", dpi=200, metadata={"Software": None}))
+        return png(_save(axes, format="png", dpi=200, metadata={"Software": None}))
 
 
 @contextmanager
-def _axes(width: float = 4.4, height: float = 3.1) -> Iterator[tuple[Any, Any]]:
-    """Create a figure of this size in inches and its axes; labels must stay readable at the width of a phone."""
+def _axes(width: float = 4.4, height: float = 3.1) -> Iterator[Any]:
+    """Create the axes of a figure of this size in inches; labels must stay readable at the width of a phone."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_LOOK):
-        figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-        yield figure, figure.subplots()
+        yield Figure(figsize=(width, height), layout="constrained", facecolor="white").subplots()
 
 
-def _svg(figure: Any, axes: Any, lines: Mapping[str, float], x: str, y: str) -> str:
+def _svg(axes: Any, lines: Mapping[str, float], x: str, y: str) -> str:
     """Add named vertical lines, axis labels, and a legend above the plot, where it hides nothing; return the SVG."""
     for (label, position), dash in zip(lines.items(), ("-", "--"), strict=False):
         axes.axvline(position, color=INK, linestyle=dash, linewidth=1.2, label=label)
     axes.set(xlabel=x, ylabel=y)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
-    return svg(_save(figure, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))))
+    return svg(_save(axes, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))))
 
 
-def _save(figure: Any, **options: object) -> bytes:
+def _save(axes: Any, **options: object) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, **options)
+    axes.figure.savefig(buffer, **options)
     return buffer.getvalue()
 
 
