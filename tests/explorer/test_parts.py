@@ -235,14 +235,6 @@ def test_the_map_has_the_principal_components(explorer):
     assert found.project(features) == pytest.approx(found.stored, abs=1e-4 * np.abs(found.stored).max())
 
 
-@pytest.mark.parametrize("features", [np.ones((1, 3)), np.full((5, 1), 2.0), np.arange(4.0)[:, None]])
-def test_the_map_of_few_or_equal_items_is_flat(features):
-    found = ItemMap(features, "arpack")
-    assert found.stored.shape == (len(features), 2)
-    assert found.shares.tolist() == [float(np.ptp(features) > 0), 0.0]
-    assert (found.project(features + 1)[:, 1] == 0).all()
-
-
 @pytest.mark.parametrize("algorithm", chain.ALGORITHMS)
 def test_a_chain_walks_from_noise_down_to_a_memory(explorer, algorithm):
     settings = replace(explorer.first_settings, knob="natural")
