@@ -229,15 +229,15 @@ def change_page(page: Page, explorer: Explorer, slider: Slider | None, message: 
     name = str(message["id"])
     if name == STORED:
         return page._replace(settings=_change_weight(page.settings, explorer.base.codec.ids, message))
-    if name != TYPED and not name.startswith(CONDITION):
-        return page._replace(settings=_change_settings(page.settings, explorer, slider, message))
     if name == TYPED:
         value = message.get("value")
         page = page._replace(typed=tuple(map(str, value)) if isinstance(value, list | tuple) else ())
-    else:
+    elif name.startswith(CONDITION):
         choice = message.get("choice")
         control = name.removeprefix(CONDITION)
         page = page._replace(choices={**page.choices, control: choice if isinstance(choice, dict) else {}})
+    else:
+        return page._replace(settings=_change_settings(page.settings, explorer, slider, message))
     conditions = [
         condition for control in explorer.controls for condition in control.texts(page.choices.get(control.name, {}))
     ]
@@ -277,9 +277,9 @@ def _change_settings(
             return settings
         position = check_non_negative("position", message.get("position"))
         return replace(settings, knob=slider.value(position), novelty=None)
+    if name == NOVELTY and value is None:
+        return replace(settings, novelty=None)
     if name == NOVELTY:
-        if value is None:
-            return replace(settings, novelty=None)
         novelty = check_positive(NOVELTY, value, "0 is exact recall, which no finite beta gives.")
         return replace(settings, knob=None, novelty=novelty)
     if name == N:

@@ -71,10 +71,7 @@ class Form(JSComponent):  # type: ignore[misc]
 
     def __init__(self, on_message: Callable[[Message], None], **values: object) -> None:
         super().__init__(**values)
-        self._on_message = on_message
-
-    def _handle_msg(self, message: Message) -> None:
-        self._on_message(message)
+        self._handle_msg = on_message
 
 
 class Gallery(JSComponent):  # type: ignore[misc]
