@@ -345,7 +345,7 @@ def test_stored_items_with_the_same_id_are_told_apart(explorers):
     assert stored["hint"] == "Examples with the same id are chosen together."
     assert condition_fields(explorers["table"], ())[-1]["hint"] == ""
     shown = MapPlot(explorer.names)
-    shown.show_stored(explorer.item_map)
+    shown.show_stored(explorer.item_map, set())
     assert shown.stored.data["id"][5] == "x (6)"
 
 
@@ -360,16 +360,16 @@ def test_the_field_of_the_selected_item_shows_how_often_it_counts():
 def test_left_out_items_are_crosses_on_the_map(explorers):
     explorer = explorers["table"]
     shown = MapPlot(explorer.names)
-    shown.show_stored(explorer.item_map)
+    shown.show_stored(explorer.item_map, set())
     assert set(shown.stored.data["marker"]) == {"circle"}
     assert len(shown.stored.data["marker"]) == len(explorer.names)
     changes = []
     shown.stored.on_change("data", lambda attr, old, new: changes.append(new))
-    shown.show_left_out({3})
+    shown.show_stored(explorer.item_map, {3})
     assert [k for k, one in enumerate(shown.stored.data["marker"]) if one == "x"] == [3]
-    shown.show_left_out({3})
+    shown.show_stored(explorer.item_map, {3})
     assert len(changes) == 1  # nothing is sent to the browser where nothing changed
-    shown.show_left_out(set())
+    shown.show_stored(explorer.item_map, set())
     assert set(shown.stored.data["marker"]) == {"circle"}
 
 
