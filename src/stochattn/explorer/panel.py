@@ -92,9 +92,6 @@ def apply(update: Callable[[], None], *panes: object) -> None:
     On a server it is called later, in order. It must therefore use the state at that time: a value from now could
     replace a newer one.
     """
-    document = pn.state.curdoc
-    if document is None or document.session_context is None:
-        update()
+    pn.state.execute(update, schedule=True)
+    if pn.state.curdoc is None or pn.state.curdoc.session_context is None:
         pn.io.push_notebook(*panes)
-    else:
-        document.add_next_tick_callback(update)

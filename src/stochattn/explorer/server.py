@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 import webbrowser
-from collections.abc import Callable
+from contextlib import suppress
 from importlib.resources import files
 from urllib.parse import unquote
 
@@ -76,17 +76,15 @@ class Server:
             self._close(session)
         self._server.stop()
 
-    def run(self, announce: Callable[[str], None], *, open_browser: bool = True) -> None:
-        """Serve pages until Ctrl-C; `announce` is called with the address once it can be opened."""
+    def run(self, *, open_browser: bool) -> None:
+        """Serve pages until Ctrl-C."""
         self.start()
         loop = self._server.io_loop
-        announce(self.address)
         if open_browser:
             loop.call_later(0.1, webbrowser.open, self.address)
         try:
-            loop.start()
-        except KeyboardInterrupt:
-            pass
+            with suppress(KeyboardInterrupt):
+                loop.start()
         finally:
             self.stop()
 

@@ -232,7 +232,6 @@ class Tools:
         self._drawn: Drawn | None = None
         self._process: VerdictProcess | None = None
         self._out = default_output(explorer)
-        self._state: dict[str, Field] = {OUT: {"value": self._out}}
         command_field: list[Field] = [{"type": "code", "id": COMMAND, "label": "Command"}] if explorer.origin else []
         fields: list[Field] = [
             {"type": "section", "id": "code-section", "label": "Code"},
@@ -243,7 +242,7 @@ class Tools:
             {"type": "button", "id": SAVE, "label": "Save", "hint": ""},
             {"type": "button", "id": VERDICT, "label": "Evaluate", "hint": ABOUT_VERDICT},
         ]
-        about = {"label": "Code and verdict", "fields": fields, "state": dict(self._state), "spread": True}
+        about = {"label": "Code and verdict", "fields": fields, "state": {OUT: {"value": self._out}}, "spread": True}
         self.form = Form(self._on_message, **about, **WIDE)
         styles = [asset("theme.css"), report_style(), asset("cards.css")]
         self.verdict = pn.pane.HTML("", stylesheets=styles, **WIDE)
@@ -316,5 +315,5 @@ class Tools:
             self._process.cancel()
 
     def _set(self, changes: Mapping[str, Mapping[str, Plain]]) -> None:
-        self._state |= {OUT: {"value": self._out}, **{name: dict(state) for name, state in changes.items()}}
-        apply(lambda: self.form.param.update(state=dict(self._state)))
+        state = {OUT: {"value": self._out}, **changes}
+        apply(lambda: self.form.param.update(state={**self.form.state, **state}))
