@@ -46,11 +46,6 @@ def asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text("utf-8")
 
 
-def report_style() -> str:
-    """Return the style sheet of a report, which galleries need."""
-    return (files(__package__.rpartition(".")[0]) / "report" / "style.css").read_text("utf-8")
-
-
 def box(name: str, *children: object) -> pn.Row:
     """Return a part of the page, laid out by the style rules for its name."""
     return pn.Row(*children, css_classes=[name], stylesheets=[asset("theme.css"), asset("layout.css")], **WIDE)

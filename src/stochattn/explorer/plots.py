@@ -27,9 +27,10 @@ from ..kinds.codec import Items
 from ..kinds.display import GalleryItems
 from ..kinds.hopfield import HopfieldGenerator
 from ..report.figures import ItemMap
+from ..report.page import STYLE
 from ..synthesizer.synthesizer import Synthesizer
 from .fields import SELECTED, STEPS, Field, Mark, Message, Slider, beta_range, explain_missing_knob, knob_value
-from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style
+from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread
 from .state import Drawn, Explorer, PageSettings, without_rounding
 
 N_STEPS = 300
@@ -338,22 +339,18 @@ class Plots:
         self._panes = {plot.figure.name: pn.pane.Bokeh(plot.figure, **WIDE) for plot in plots}
         self._about_knob = _head(TITLE_KNOB, ABOUT_KNOB)
         kind = explorer.base.kind
-        styles = [asset("theme.css"), report_style(), kind.display.style, asset("gallery.css"), asset("cards.css")]
+        styles = [asset("theme.css"), STYLE, kind.display.style, asset("gallery.css"), asset("cards.css")]
         self.bars = pn.pane.HTML(attention_bars({}, ()), stylesheets=styles, min_height=HEIGHT, **WIDE)
         self.frame = Gallery(label="State of the chain", stylesheets=styles, visible=False, **WIDE)
         options = [{"value": name, "label": about} for name, about in ALGORITHMS.items()]
         player: list[Field] = [
-            {"type": "section", "id": "chain", "label": "", "plain": True},
             {"type": "select", "id": ALGORITHM, "label": "Algorithm", "options": options, "width": "half"},
             {"type": "button", "id": WALK, "label": "Walk", "width": "half", "low": True},
             {"type": "player", "id": STEP, "label": "Step", "steps": N_STEPS, "hint": ""},
         ]
         self.player = Form(self._on_message, label="Chain", fields=player, **WIDE)
-        selected: list[Field] = [
-            {"type": "section", "id": "map", "label": "", "plain": True},
-            {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {kind.items}"},
-        ]
-        self.selected = Form(on_weigh, label="Selected", fields=selected, **WIDE)
+        selected: Field = {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {kind.items}"}
+        self.selected = Form(on_weigh, label="Selected", fields=[selected], **WIDE)
         self._walk: tuple[HopfieldGenerator, Walk] | None = None
         self._drawn: Drawn | None = None
         self._curve_key: tuple[str, tuple[tuple[int, float], ...]] | None = None

@@ -10,9 +10,10 @@ import panel as pn
 
 from .._backend.html import Html, join, number, tag, text
 from ..kinds.options import knob_of
+from ..report.page import STYLE
 from . import fields
 from .fields import KNOB, SELECTED, STORED, Field, Mark, Message, Page, Slider, format_error
-from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style
+from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread
 from .plots import Plots
 from .state import NOVELTY, Drawn, Explorer, PageSettings, Superseded
 from .tools import Tools
@@ -38,7 +39,7 @@ class Session:
         conditions, waiting = fields.condition_fields(explorer, explorer.controls), f"Fitting the stored {kind.items}…"
         self.conditions = Form(self.on_message, label="Conditions", fields=conditions, **WIDE)
         self.form = Form(self.on_message, label="Settings", fields=fields.setting_fields(explorer), **WIDE)
-        styles = [asset("theme.css"), report_style(), kind.display.style, asset("gallery.css")]
+        styles = [asset("theme.css"), STYLE, kind.display.style, asset("gallery.css")]
         html = tag("p", waiting, class_="note")
         self.gallery = Gallery(label=f"New {kind.items}", stylesheets=styles, html=html, **WIDE)
         styles = [asset("theme.css"), asset("status.css")]

@@ -30,10 +30,11 @@ from .._backend.state import Plain
 from ..kinds.codec import Range
 from ..kinds.options import option_fields
 from ..kinds.summary import Asked, RunSummary
+from ..report.page import STYLE, callout, list_findings
 from ..synthesizer.synthesizer import Synthesizer
 from ..synthesizer.writing import write_samples
 from .fields import Field, Message, format_error
-from .panel import WIDE, Form, apply, asset, in_thread, report_style
+from .panel import WIDE, Form, apply, asset, in_thread
 from .state import Drawn, Explorer, PageSettings, group_by_ratio, select_only
 
 if TYPE_CHECKING:
@@ -213,8 +214,6 @@ def _send_verdict(payload: bytes, sender: Connection) -> None:
 
 def verdict_html(verdict: Verdict, membership_auc: float) -> Html:
     """Show a verdict as a box, as in a report."""
-    from ..report.page import callout, list_findings
-
     findings = list_findings((check.finding, check.passed) for check in verdict.checks if check.finding)
     auc = tag("p", f"AUC of membership inference {number(membership_auc, 2)}; 0.5 is chance.", class_="note")
     return tag("div", callout(verdict.tone, verdict.headline, verdict.advice, findings, auc), role="status")
@@ -244,7 +243,7 @@ class Tools:
         ]
         about = {"label": "Code and verdict", "fields": fields, "state": {OUT: {"value": self._out}}, "spread": True}
         self.form = Form(self._on_message, **about, **WIDE)
-        styles = [asset("theme.css"), report_style(), asset("cards.css")]
+        styles = [asset("theme.css"), STYLE, asset("cards.css")]
         self.verdict = pn.pane.HTML("", stylesheets=styles, **WIDE)
 
     def update(self, drawn: Drawn) -> None:
