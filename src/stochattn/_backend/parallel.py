@@ -142,9 +142,9 @@ def jobs_for_searches(n_jobs: int | None) -> Iterator[None]:
 
 @contextmanager
 def in_workers(
-    work: Callable[[Piece], Result], pieces: Iterable[Piece], n_jobs: int | None
+    work: Callable[[Piece], Result], pieces: Iterable[Piece], n_jobs: int | None, *, ordered: bool = True
 ) -> Iterator[Iterator[Result]]:
-    """A context with the results of `work` for all pieces, in their order, by joblib's workers.
+    """A context with the results of `work` for all pieces, in their order or as they come, by joblib's workers.
 
     n_jobs=None works in this process, unless `joblib.parallel_config` is active; that also chooses the backend. What is
     still running when the context ends, after an error or Ctrl-C, is stopped: processes are ended, and threads finish
@@ -159,10 +159,11 @@ def in_workers(
     calls = (joblib.delayed(_in_worker)(work, piece, os.getpid()) for piece in pieces)
     backend, _ = joblib.parallel.get_active_backend(prefer="processes")
     one_by_one = getattr(backend, "supports_return_generator", False)  # that of Ray returns all results at the end
+    generator = "generator" if ordered else "generator_unordered"
     parallel = joblib.Parallel(
         n_jobs=n_jobs,
         prefer="processes",
-        return_as="generator" if one_by_one else "list",
+        return_as=generator if one_by_one else "list",
         pre_dispatch="n_jobs + 2",  # few results wait at a time, in bounded memory
         batch_size=1,
         mmap_mode="c",
