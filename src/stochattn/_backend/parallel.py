@@ -35,6 +35,7 @@ Value = TypeVar("Value")
 Buffer: TypeAlias = "npt.NDArray[np.uint8]"
 
 MIN_MAPPED_BYTES = 2**20
+MAX_THREADS_VARIABLE = "OMP_NUM_THREADS"  # limits threads of numerical libraries; joblib sets it in its workers
 
 _thread = threading.local()
 _received: dict[str, Shared] = {}  # type: ignore[type-arg]  # of any value: the last one that this process unpacked
@@ -61,7 +62,7 @@ def usable_cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     cores = min(cores, getattr(_thread, "max_threads", None) or cores)
-    limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # joblib sets it in its worker processes
+    limit = os.environ.get(MAX_THREADS_VARIABLE, "").partition(",")[0].strip()
     return min(cores, int(limit)) if limit.isdecimal() and int(limit) else cores
 
 
