@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from joblib import parallel_config
+
 from stochattn._backend.files import write_atomically
 from stochattn._backend.parallel import in_workers
 
@@ -66,7 +68,8 @@ def printed(out: Path, quick: bool, kept: Path | None, part: Part) -> str:
 
 def tables_of(parts: tuple[Part, ...], out: Path, quick: bool, jobs: int, kept: Path | None = None) -> list[str]:
     """The output of each part; threads of joblib wait for the processes that make them, `jobs` at a time."""
-    with in_workers(partial(printed, out, quick, kept), parts, jobs, prefer="threads") as tables:
+    work = partial(printed, out, quick, kept)
+    with parallel_config(backend="threading"), in_workers(work, parts, jobs) as tables:
         return list(tables)
 
 

@@ -1,5 +1,6 @@
 """Work on several cores: the numbers of a draw depend on its seed and its place only."""
 
+import gc
 import os
 import pickle
 import signal
@@ -146,7 +147,7 @@ def test_other_numbers_of_workers_are_refused(n_jobs, error):
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
 def test_results_of_workers_come_in_order(n_jobs):
-    with parallel.in_workers(abs, range(-5, 5), n_jobs, prefer="threads") as results:
+    with joblib.parallel_config(backend="threading"), parallel.in_workers(abs, range(-5, 5), n_jobs) as results:
         assert list(results) == [5, 4, 3, 2, 1, 0, 1, 2, 3, 4]
 
 
@@ -157,10 +158,26 @@ def test_what_is_not_needed_any_more_is_not_begun():
         begun.append(piece)
         time.sleep(0.01)
 
-    with parallel.in_workers(work, range(1000), 2, prefer="threads") as results:
+    with joblib.parallel_config(backend="threading"), parallel.in_workers(work, range(1000), 2) as results:
         next(results)
     time.sleep(0.1)
     assert len(begun) < 10
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
+def test_ctrl_c_before_the_results_have_a_name_shows_no_warning(backend, monkeypatch):
+    begin = joblib.Parallel.__call__
+    monkeypatch.setattr(joblib.Parallel, "__call__", lambda self, calls: _interrupt(begin(self, calls)))
+    with warnings.catch_warnings(record=True) as shown, joblib.parallel_config(backend=backend):
+        warnings.simplefilter("always")
+        with pytest.raises(KeyboardInterrupt), parallel.in_workers(time.sleep, [0.1] * 9, 2):
+            raise AssertionError("the work began in spite of Ctrl-C")
+        gc.collect()
+    assert [str(warning.message) for warning in shown] == []
 
 
 def threads_and_cores(_):

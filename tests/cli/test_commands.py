@@ -319,7 +319,7 @@ def test_any_number_of_jobs_gives_the_same_files(inputs, tmp_path, monkeypatch, 
         assert (tmp_path / f"1.{name}").read_bytes() == (tmp_path / f"2.{name}").read_bytes()
     for command in ("sample", "report"):
         said = refused(command, inputs["table"], "--jobs", 0, "-o", tmp_path / "new.html")
-        assert "--jobs must be a number of worker processes, or -1 for one per core; got 0" in said
+        assert "--jobs must be a number of workers, or -1 for all cores; got 0" in said
 
 
 FORMS = {

@@ -23,7 +23,7 @@ from stochattn.explorer.fields import (
 from stochattn.explorer.panel import asset
 from stochattn.explorer.plots import MapPlot
 from stochattn.explorer.session import Session
-from stochattn.explorer.state import Explorer, ItemMap, PageSettings
+from stochattn.explorer.state import Explorer, PageSettings
 from stochattn.kinds.display import (
     ChoiceControl,
     LettersControl,
@@ -33,6 +33,7 @@ from stochattn.kinds.display import (
     StretchControl,
 )
 from stochattn.kinds.options import InputError, Knob, knob_of
+from stochattn.report.figures import ItemMap
 
 from .explored import explorer_of
 
@@ -197,6 +198,7 @@ def test_clicks_on_stored_items(explorers):
     assert twice.settings.ratios == ((2, 4.0),)
     assert click(page, 2, "less").settings.ratios == ((2, 0.5),)
     assert click(off, 3, "more").settings.ratios == ()
+    assert click(click(twice, 5, "toggle"), 0, "more").settings.ratios == ((0, 2.0), (2, 4.0), (5, 0.0))
     assert change_page(twice, explorer, None, {"id": "stored", "action": "reset"}).settings.ratios == ()
     with pytest.raises(InputError, match="no stored item"):
         click(page, 4000, "toggle")
@@ -224,7 +226,7 @@ def test_the_map_has_the_principal_components(explorer):
 
     codec = explorer.base.codec
     features = codec.features(codec.stored)
-    found, pca = ItemMap.of(codec), PCA(2, svd_solver="full").fit(features)
+    found, pca = ItemMap(features, "arpack"), PCA(2, svd_solver="full").fit(features)
     assert found.shares == pytest.approx(pca.explained_variance_ratio_, rel=1e-4)
     expected = pca.transform(features)
     for mine, theirs in zip(found.stored.T, expected.T, strict=True):
@@ -343,7 +345,7 @@ def test_stored_items_with_the_same_id_are_told_apart(explorers):
     assert stored["hint"] == "Examples with the same id are chosen together."
     assert condition_fields(explorers["table"], ())[-1]["hint"] == ""
     shown = MapPlot(explorer.names)
-    shown.show_stored(explorer.item_map)
+    shown.show_stored(explorer.item_map, set())
     assert shown.stored.data["id"][5] == "x (6)"
 
 
@@ -358,16 +360,16 @@ def test_the_field_of_the_selected_item_shows_how_often_it_counts():
 def test_left_out_items_are_crosses_on_the_map(explorers):
     explorer = explorers["table"]
     shown = MapPlot(explorer.names)
-    shown.show_stored(explorer.item_map)
+    shown.show_stored(explorer.item_map, set())
     assert set(shown.stored.data["marker"]) == {"circle"}
     assert len(shown.stored.data["marker"]) == len(explorer.names)
     changes = []
     shown.stored.on_change("data", lambda attr, old, new: changes.append(new))
-    shown.show_left_out({3})
+    shown.show_stored(explorer.item_map, {3})
     assert [k for k, one in enumerate(shown.stored.data["marker"]) if one == "x"] == [3]
-    shown.show_left_out({3})
+    shown.show_stored(explorer.item_map, {3})
     assert len(changes) == 1  # nothing is sent to the browser where nothing changed
-    shown.show_left_out(set())
+    shown.show_stored(explorer.item_map, set())
     assert set(shown.stored.data["marker"]) == {"circle"}
 
 

@@ -29,7 +29,8 @@ def test_a_closed_page_prepares_no_further_positions(explorers, monkeypatch):
 def test_a_closed_page_stops_the_draw_that_is_under_way(explorers):
     explorer = Explorer(explorers["table"].base)
     session = Session(explorer)
-    session._wanted = settings = replace(explorer.first_settings, n=3)
+    settings = replace(explorer.first_settings, n=3)
+    session.page = session.page._replace(settings=settings)
     session.close()
     with pytest.raises(Superseded):
         session._draw(settings)

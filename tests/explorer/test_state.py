@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 import stochattn as sa
 from stochattn.cli import build_app
+from stochattn.explorer import state
 from stochattn.explorer import tools as code
-from stochattn.explorer.state import Explorer, Memo, PageSettings, Superseded, select_only
+from stochattn.explorer.state import Explorer, PageSettings, Superseded, select_only
 from stochattn.kinds.images.generator.registration import Registration
 from stochattn.kinds.options import InputError
 from stochattn.kinds.signals.generator import deformations as time_deformations
@@ -140,11 +141,6 @@ def test_settings_are_checked():
     for wrong in ({"n": 0}, {"n": 1001}, {"n": 2.5}, {"seed": -1}, {"knob": 1.0, "novelty": 0.2}):
         with pytest.raises((ValueError, TypeError)):
             PageSettings("hopfield", **wrong)
-    settings = PageSettings("hopfield").with_ratio([3, 1], 2.0).with_ratio([5], 0.0)
-    assert settings.ratios == ((1, 2.0), (3, 2.0), (5, 0.0))
-    assert settings.with_ratio([1, 3, 5], 1.0).ratios == ()
-    with pytest.raises(InputError, match="weight must be 0 or more"):
-        settings.with_ratio([0], -1.0)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.9])
@@ -162,28 +158,40 @@ def test_a_selection_matches_these_ids_and_no_others(share):
         assert [re.search(pattern, one) is not None for one in ids] == selected.tolist()
 
 
-def test_results_are_computed_once_and_errors_again():
-    memo, calls = Memo(2), []
+def test_pages_share_a_fit_and_an_error_is_tried_again(explorers, monkeypatch):
+    explorer, calls, results = Explorer(explorers["table"].base), [], []
 
-    def slow():
-        calls.append(1)
+    def weigh(settings, synth):
+        calls.append(settings)
         time.sleep(0.05)
-        return len(calls)
+        if len(calls) == 1:
+            raise ZeroDivisionError
+        return synth
 
-    threads = [threading.Thread(target=lambda: memo.get("a", slow)) for _ in range(4)]
+    monkeypatch.setattr(explorer, "weigh", weigh)
+    with pytest.raises(ZeroDivisionError):
+        explorer.synthesizer(explorer.first_settings)
+    threads = [
+        threading.Thread(target=lambda: results.append(explorer.synthesizer(explorer.first_settings))) for _ in range(4)
+    ]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
-    assert calls == [1]
-    assert "a" in memo
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError):
-            memo.get("b", lambda: 1 / 0)
-    assert "b" not in memo
-    memo.get("c", lambda: 1)
-    memo.get("d", lambda: 1)
-    assert "a" not in memo  # only the last two are kept
+    assert len(calls) == 2
+    assert len(results) == 4
+    assert len({id(synth.generator) for synth in results}) == 1
+
+
+def test_the_last_galleries_are_kept(explorers, monkeypatch):
+    monkeypatch.setattr(state, "MAX_DRAWN", 2)
+    explorer = Explorer(explorers["table"].base)
+    first, second, third = (replace(explorer.first_settings, n=1, seed=seed) for seed in range(3))
+    drawn = explorer.draw(first)
+    explorer.draw(second)
+    assert explorer.draw(first) is drawn
+    explorer.draw(third)
+    assert [explorer.has_items(settings) for settings in (first, second, third)] == [True, False, True]
 
 
 def test_a_superseded_draw_stops_and_another_page_goes_on(explorers):

@@ -226,7 +226,7 @@ FAULTS = [
     Fault("returns: ranks pile up at the ends", "kinds/returns/generator/windows.py", "np.where(u > 1, 2 - u, u)", "u", "kinds/returns/test_paths.py"),
     Fault("returns: days compared unscaled", "kinds/returns/kind.py", "/ np.where(scale > 0, scale, 1.0)", "/ 1.0", "kinds/returns/test_returns_blocks.py"),
     Fault("split-half: the other half looked at", "evaluation/split_half.py", "half, description = synth.refit(indices).with_resolved(resolved), synth.describe()", "half, description = synth.refit(np.setdiff1d(synth.kept, indices)).with_resolved(resolved), synth.describe()", "evaluation/test_split_half.py"),
-    Fault("report: train proximity left out of the verdict", "report/checks.py", 'yield "train_proximity", fair(', 'yield "", fair(', "report/test_verdict.py"),
+    Fault("report: train proximity left out of the verdict", "report/checks.py", 'yield "train_proximity", ', 'yield "", ', "report/test_verdict.py"),
     Fault("report: ideal and copies swapped", "report/page.py", "new, number(copies, 2), number(getattr(IDEAL, field))", "new, number(getattr(IDEAL, field)), number(copies, 2)", "report/test_report.py"),
     Fault("drawing: blocks of any size", "synthesizer/synthesizer.py", "max(min(drawing.BLOCK, drawing.BLOCK_NUMBERS // numbers, declared), 1)", "drawing.BLOCK", "kinds/test_all_kinds.py"),
     Fault("kernels: products of the high halves alone", "kernels/programs.py", "overlaps * (1.0 / 2048.0))\n", "overlaps * 0.0)\n", "kernels/test_kernels.py"),

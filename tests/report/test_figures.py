@@ -7,14 +7,14 @@ import pytest
 from matplotlib.colors import to_hex
 
 from stochattn.report import figures
-from stochattn.report.figures import _project
+from stochattn.report.figures import ItemMap
 
 
 @pytest.fixture
 def shown(monkeypatch):
     """Axes of the figures that were made, the last one last, none of which is rendered."""
     made = []
-    monkeypatch.setattr(figures, "_save", lambda figure, **_: made.append(figure.axes[0]) or b"<svg/>")
+    monkeypatch.setattr(figures, "_save", lambda axes, **_: made.append(axes) or b"<svg/>")
     return made
 
 
@@ -97,12 +97,16 @@ def test_few_new_points_are_above_the_stored_ones(shown, n_new):
     )
 
 
+def project(stored, new):
+    """Points of stored and of new rows on the plane of the stored ones, and the shares of its directions."""
+    plane = ItemMap(stored)
+    return plane.stored, plane.project(new), plane.shares
+
+
 def test_the_plane_has_the_directions_in_which_stored_rows_vary():
     """Rows on a line of slope (3, 4), with a constant column: one direction has all of the variance."""
     t = np.array([0.0, 1.0, 3.0])
-    stored, new, shares = _project(
-        np.outer(t, [3.0, 4.0, 0.0]) + np.array([1.0, 2.0, 7.0]), np.array([[4.0, 6.0, 9.0]])
-    )
+    stored, new, shares = project(np.outer(t, [3.0, 4.0, 0.0]) + np.array([1.0, 2.0, 7.0]), np.array([[4.0, 6.0, 9.0]]))
     sign = np.sign(stored[2, 0])
     np.testing.assert_allclose(sign * stored[:, 0], 5 * (t - t.mean()), atol=1e-9)
     assert sign * new[0, 0] == pytest.approx(5 * (1 - t.mean()), abs=1e-9)
@@ -114,19 +118,19 @@ def test_the_plane_has_the_directions_in_which_stored_rows_vary():
     "stored", [np.tile([1.0, 2.0, 3.0], (4, 1)), np.array([[1.0, 2.0, 3.0]])], ids=["equal", "single"]
 )
 def test_stored_rows_without_a_direction_are_one_point(stored):
-    found = _project(stored, np.arange(6.0).reshape(2, 3))
+    found = project(stored, np.arange(6.0).reshape(2, 3))
     assert [part.shape for part in found] == [(len(stored), 2), (2, 2), (2,)]
     assert not any(part.any() for part in found)
 
 
 def test_the_same_rows_have_the_same_plane():
     rows = np.random.default_rng(0).normal(size=(60, 20))
-    for first, second in zip(_project(rows, rows), _project(rows, rows), strict=True):
+    for first, second in zip(project(rows, rows), project(rows, rows), strict=True):
         np.testing.assert_array_equal(first, second)
 
 
 def test_rows_of_one_column_lie_on_a_line():
-    stored, new, shares = _project(np.array([[0.0], [2.0]]), np.array([[3.0]]))
+    stored, new, shares = project(np.array([[0.0], [2.0]]), np.array([[3.0]]))
     np.testing.assert_allclose(np.abs(stored), [[1, 0], [1, 0]])
     np.testing.assert_allclose(np.abs(new), [[2, 0]])
     np.testing.assert_allclose(shares, [1, 0])

@@ -24,8 +24,7 @@ import numpy as np
 from .arrays import NumpyArray, gigabytes
 from .checks import InputError, first_line
 
-MAX_BYTES = 2**32
-"""Bytes of all arrays of a compressed file, unless the caller sets another limit."""
+MAX_BYTES = 2**32  # bytes of all arrays of a compressed file, unless the caller sets another limit
 
 
 class ArrayFileError(ValueError):
@@ -146,10 +145,8 @@ def named_strings(arrays: Mapping[str, NumpyArray], names: Sequence[str], n: int
     return None
 
 
-METADATA = "zarr.json"
-"""The file of an array of version 3 that describes it; `.zarray` is that of version 2."""
-UNFINISHED = "*.partial"
-"""What a process that was killed leaves of a chunk."""
+METADATA = "zarr.json"  # the file of an array of version 3 that describes it; `.zarray` is that of version 2
+UNFINISHED = "*.partial"  # what a process that was killed leaves of a chunk
 
 
 def zarr_module() -> ModuleType:

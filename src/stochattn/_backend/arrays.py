@@ -139,8 +139,7 @@ def norms_squared(x: Array) -> Array:
 def zeros_to_ones(lengths: Array) -> Array:
     """The lengths, with ones in place of zeros, to divide by."""
     xp = namespace(lengths)
-    divisors: Array = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
-    return divisors
+    return xp.where(lengths > 0, lengths, xp.ones_like(lengths))
 
 
 def lengths_of_directions(lengths: NumpyArray) -> NumpyArray:

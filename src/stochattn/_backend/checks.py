@@ -13,8 +13,7 @@ import numpy as np
 
 from .arrays import ArrayLike, NumpyArray, to_numpy
 
-MAX_COUNT = 2**62
-"""Above all numbers of items, and half of what 64 bits hold, so that sums of two of them fit."""
+MAX_COUNT = 2**62  # above all numbers of items, and half of what 64 bits hold, so that sums of two of them fit
 
 
 class InputError(ValueError):

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 DELAY_SECONDS = 2.0
 LINE_SECONDS = 5.0
-SHOWN: list[Bar | Status] = []
-"""Bars and spinners on the terminal. A new bar stops the others: all of them would write to the last line."""
+SHOWN: list[Bar | Status] = []  # on the terminal; a new one stops the others, because all write to the last line
 _UNITS = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
@@ -47,22 +46,20 @@ class Progress:
     def __init__(self, total: int, label: str, shown: bool | None = None) -> None:
         self.total, self.label, self.done = total, label, 0
         self.shown = is_interactive() if shown is None else shown
-        self._lines = print_lines(self._line) if shown is None and not self.shown else None
+        self._lines = print_lines(self._line) if shown is None and not self.shown else nullcontext()
         self.begin = time.perf_counter()
         self._updated = 0.0  # seconds after the beginning
         self._bar: Bar | None = None
 
     def __enter__(self) -> Progress:
         if Progress._nesting:  # only the outermost knows how long all of it takes
-            self.shown, self._lines = False, None
+            self.shown, self._lines = False, nullcontext()
         Progress._nesting += 1
-        if self._lines is not None:
-            self._lines.__enter__()
+        self._lines.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._lines is not None:
-            self._lines.__exit__(None, None, None)
+        self._lines.__exit__(None, None, None)
         if self._bar is not None:
             self._bar.stop()
             SHOWN.remove(self._bar)
@@ -164,8 +161,7 @@ def hide_warnings(message: str = "") -> Iterator[None]:
                 _caught.__exit__(None, None, None)
 
 
-INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended, by convention: 128 and the number of the signal."""
+INTERRUPTED = 130  # the exit code of a program that Ctrl-C ended, by convention: 128 and the number of the signal
 MESSAGE = "interrupted; no output was changed."
 
 

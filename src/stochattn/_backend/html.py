@@ -68,10 +68,6 @@ def pairs(rows: Iterable[tuple[str, str]]) -> Html:
     return tag("dl", *(tag("div", tag("dt", key), tag("dd", value)) for key, value in rows))
 
 
-def section(anchor: str, title: str, *children: str) -> Html:
-    return tag("section", tag("h2", title), *children, id=anchor)
-
-
 def figure(uri: str, alt: str, caption: str, class_: str = "") -> Html:
     return tag("figure", img(uri, alt), tag("figcaption", caption), class_=class_)
 

@@ -19,13 +19,12 @@ from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from multiprocessing import resource_tracker
 from pickle import PickleBuffer
-from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 from uuid import uuid4
 
 import numpy as np
 
 from .checks import InputError, check_count
-from .console import hide_warnings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,8 +35,7 @@ Value = TypeVar("Value")
 Buffer: TypeAlias = "npt.NDArray[np.uint8]"
 
 MIN_MAPPED_BYTES = 2**20
-MAX_THREADS_VARIABLE = "OMP_NUM_THREADS"
-"""The variable that limits the threads of numerical libraries; joblib sets it in its worker processes."""
+MAX_THREADS_VARIABLE = "OMP_NUM_THREADS"  # limits threads of numerical libraries; joblib sets it in its workers
 
 _thread = threading.local()
 _received: dict[str, Shared] = {}  # type: ignore[type-arg]  # of any value: the last one that this process unpacked
@@ -145,12 +143,7 @@ def jobs_for_searches(n_jobs: int | None) -> Iterator[None]:
 
 @contextmanager
 def in_workers(
-    work: Callable[[Piece], Result],
-    pieces: Iterable[Piece],
-    n_jobs: int | None,
-    *,
-    prefer: Literal["threads", "processes"] = "processes",
-    ordered: bool = True,
+    work: Callable[[Piece], Result], pieces: Iterable[Piece], n_jobs: int | None, *, ordered: bool = True
 ) -> Iterator[Iterator[Result]]:
     """A context with the results of `work` for all pieces, in their order or as they come, by joblib's workers.
 
@@ -165,17 +158,19 @@ def in_workers(
     import joblib
 
     calls = (joblib.delayed(_in_worker)(work, piece, os.getpid()) for piece in pieces)
-    backend, _ = joblib.parallel.get_active_backend(prefer=prefer)
+    backend, _ = joblib.parallel.get_active_backend(prefer="processes")
     one_by_one = getattr(backend, "supports_return_generator", False)  # that of Ray returns all results at the end
     generator = "generator" if ordered else "generator_unordered"
     parallel = joblib.Parallel(
         n_jobs=n_jobs,
-        prefer=prefer,
+        prefer="processes",
         return_as=generator if one_by_one else "list",
         pre_dispatch="n_jobs + 2",  # few results wait at a time, in bounded memory
         batch_size=1,
         mmap_mode="c",
     )
+    # It counts the pieces that nobody asks for any more. Ctrl-C may drop the results before they have a name here.
+    parallel._warn_exit_early = lambda: None
     in_processes = not getattr(backend, "uses_threads", False)
     results: Generator[Result] | list[Result] = []
     try:
@@ -187,8 +182,7 @@ def in_workers(
         raise InputError(f"n_jobs={n_jobs}: {reason}. Use fewer workers, or free memory.") from None
     finally:
         if not isinstance(results, list):
-            with hide_warnings():  # it counts the pieces that nobody will ask for
-                results.close()
+            results.close()
 
 
 class Shared(Generic[Value]):
@@ -235,19 +229,19 @@ def _in_worker(work: Callable[[Piece], Result], piece: Piece, caller: int) -> Re
     if threading.current_thread() is not threading.main_thread():
         _thread.is_worker = True
     elif os.getpid() != caller:
-        _end_with_parent()
+        end_with_parent(os._exit)
     return work(piece)
 
 
 @lru_cache(maxsize=1)
-def _end_with_parent() -> None:
-    """End this worker process soon after its parent: one that was killed could not end it."""
+def end_with_parent(end: Callable[[int], object]) -> None:
+    """Call `end` with an exit code soon after the parent of this process ends: one that was killed could not end it."""
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1)
-        os._exit(1)
+        end(1)
 
     threading.Thread(target=watch, daemon=True).start()
 

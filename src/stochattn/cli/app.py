@@ -54,12 +54,9 @@ def explore(
         from ..explorer.state import Explorer
 
         server = Server(Explorer(synth, _describe_origin(request, synth)), port, input.name)
-
-    def announce(address: str) -> None:
-        print(address, flush=True)
-        print_to_stderr("The page is on this machine only. Stop it with Ctrl-C (the exit code is then 0).")
-
-    server.run(announce, open_browser=not no_browser)
+    print(server.address, flush=True)
+    print_to_stderr("The page is on this machine only. Stop it with Ctrl-C (the exit code is then 0).")
+    server.run(open_browser=not no_browser)
 
 
 def _describe_origin(request: Request, synth: Synthesizer) -> Origin:

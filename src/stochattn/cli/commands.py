@@ -11,8 +11,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import partial
@@ -23,6 +22,7 @@ import numpy as np
 import typer
 
 from .._backend.files import recover, write_atomically
+from .._backend.parallel import check_jobs
 from .._backend.state import Plain
 from ..kinds.options import AUTO, InputError, listed, option_fields
 from ..kinds.registry import kind_for, parts_in, read_labels, read_new
@@ -220,7 +220,7 @@ def sample(
 
     if json and out == STANDARD_OUTPUT:
         raise InputError("--json and -o - both use standard output: write the examples to a file.")
-    _check_jobs(jobs)
+    check_jobs(jobs)
     if scheduler is not None and jobs is not None:
         raise InputError("--jobs and --scheduler exclude each other: the workers of the scheduler draw the examples.")
     request = ask()
@@ -286,7 +286,7 @@ def report(
     from ..report import make_report
 
     page = out or (samples or input).with_suffix(".html")
-    _check_jobs(jobs)
+    check_jobs(jobs)
     _require_page(page, input, samples, replace)
     if samples is not None and n is not None:
         raise InputError("-n is for reports that draw their own examples: leave out -n, or leave out SAMPLES.")
@@ -341,32 +341,20 @@ def demo(out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the re
     if foreign or (source.exists() and source.read_bytes() != buffer.getvalue()):
         name = min(foreign, default=source.name)
         raise InputError(f"-o {out} holds {name!r}, which the demo did not write: name another folder.")
-    with _create_folder(out):
+    created = [folder for folder in (out, *out.parents) if not folder.exists()]
+    out.mkdir(parents=True, exist_ok=True)
+    try:
         write_atomically(source, buffer.getvalue())
         ask = partial(Request.of, KindOptions(()), source, {})
         print_to_stderr(f"stochattn sample {source} -n {DEMO_NEW} --replace -o {new}")
         sample(source, ask, str(new), DEMO_NEW, replace=True)
         print_to_stderr(f"stochattn report {source} {new} -o {page}")
         report(source, ask, new, page)
-    print_to_stderr(f"The new examples are in {new}.")
-
-
-@contextmanager
-def _create_folder(path: Path) -> Iterator[None]:
-    """Create a folder and its parents; if the block fails, the new folders are removed."""
-    created = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
     except BaseException:
         if created:
             shutil.rmtree(created[-1], ignore_errors=True)
         raise
-
-
-def _check_jobs(jobs: int | None) -> None:
-    if jobs == 0:
-        raise InputError("--jobs must be a number of worker processes, or -1 for one per core; got 0.")
+    print_to_stderr(f"The new examples are in {new}.")
 
 
 def _restore_request(request: Request, summary: RunSummary, samples: Path | None, seed: int | None) -> Request:

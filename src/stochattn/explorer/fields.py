@@ -24,8 +24,7 @@ from ..kinds.options import InputError, Knob
 from .state import MAX_SHOWN, NOVELTY, Drawn, Explorer, PageSettings
 
 STEPS = 200
-DIGITS = 4
-"""Significant digits of a value, so that a command that repeats it stays short."""
+DIGITS = 4  # significant digits of a value, so that a command that repeats it stays short
 MAX_PROBES = 256  # memories whose neighbors set the scale of beta
 SHARP, DIFFUSE = 30.0, 0.5
 """The ends of the slider. The sharp end is a multiple of the beta at which noise is as large as the distance between
@@ -86,8 +85,7 @@ def beta_range(hopfield: HopfieldGenerator) -> tuple[float, float]:
 
 
 Field = dict[str, Plain]
-Message = Mapping[str, Plain]
-"""What the page sends when a control changes: its id and further values."""
+Message = Mapping[str, Plain]  # what the page sends when a control changes: its id and further values
 CONDITION, TYPED, STORED, SELECTED = "condition:", "typed", "stored", "selected"
 MARKED = "beta"  # the knob that has marks, and curves
 MAX_STORED = 1000  # stored items that the list shows
@@ -231,15 +229,15 @@ def change_page(page: Page, explorer: Explorer, slider: Slider | None, message: 
     name = str(message["id"])
     if name == STORED:
         return page._replace(settings=_change_weight(page.settings, explorer.base.codec.ids, message))
-    if name != TYPED and not name.startswith(CONDITION):
-        return page._replace(settings=_change_settings(page.settings, explorer, slider, message))
     if name == TYPED:
         value = message.get("value")
         page = page._replace(typed=tuple(map(str, value)) if isinstance(value, list | tuple) else ())
-    else:
+    elif name.startswith(CONDITION):
         choice = message.get("choice")
         control = name.removeprefix(CONDITION)
         page = page._replace(choices={**page.choices, control: choice if isinstance(choice, dict) else {}})
+    else:
+        return page._replace(settings=_change_settings(page.settings, explorer, slider, message))
     conditions = [
         condition for control in explorer.controls for condition in control.texts(page.choices.get(control.name, {}))
     ]
@@ -260,7 +258,8 @@ def _change_weight(settings: PageSettings, ids: Sequence[str], message: Message)
     if action not in ratios:
         raise InputError(f"action must be reset, {', '.join(ratios)}; got {action!r}.")
     same = [k for k, identifier in enumerate(ids) if identifier == ids[index]]  # an id selects all of them
-    return settings.with_ratio(same, ratios[str(action)])
+    changed = dict(settings.ratios) | dict.fromkeys(same, ratios[str(action)])
+    return replace(settings, ratios=tuple(sorted((k, ratio) for k, ratio in changed.items() if ratio != 1)))
 
 
 def _change_settings(
@@ -278,9 +277,9 @@ def _change_settings(
             return settings
         position = check_non_negative("position", message.get("position"))
         return replace(settings, knob=slider.value(position), novelty=None)
+    if name == NOVELTY and value is None:
+        return replace(settings, novelty=None)
     if name == NOVELTY:
-        if value is None:
-            return replace(settings, novelty=None)
         novelty = check_positive(NOVELTY, value, "0 is exact recall, which no finite beta gives.")
         return replace(settings, knob=None, novelty=novelty)
     if name == N:

@@ -38,18 +38,12 @@ async def in_thread(work: Callable[..., T], *arguments: object) -> T:
 
 
 FORM_SCRIPTS = ("form.js", "conditions.js", "stored.js", "player.js")
-WIDE = {"sizing_mode": "stretch_width", "margin": 0}
-"""Options of components that fill the available width."""
+WIDE = {"sizing_mode": "stretch_width", "margin": 0}  # options of components that fill the available width
 
 
 def asset(name: str) -> str:
     """Return the content of an asset of this package."""
     return (files(__package__) / "assets" / name).read_text("utf-8")
-
-
-def report_style() -> str:
-    """Return the style sheet of a report, which galleries need."""
-    return (files(__package__.rpartition(".")[0]) / "report" / "style.css").read_text("utf-8")
 
 
 def box(name: str, *children: object) -> pn.Row:
@@ -72,10 +66,7 @@ class Form(JSComponent):  # type: ignore[misc]
 
     def __init__(self, on_message: Callable[[Message], None], **values: object) -> None:
         super().__init__(**values)
-        self._on_message = on_message
-
-    def _handle_msg(self, message: Message) -> None:
-        self._on_message(message)
+        self._handle_msg = on_message
 
 
 class Gallery(JSComponent):  # type: ignore[misc]
@@ -96,9 +87,6 @@ def apply(update: Callable[[], None], *panes: object) -> None:
     On a server it is called later, in order. It must therefore use the state at that time: a value from now could
     replace a newer one.
     """
-    document = pn.state.curdoc
-    if document is None or document.session_context is None:
-        update()
+    pn.state.execute(update, schedule=True)
+    if pn.state.curdoc is None or pn.state.curdoc.session_context is None:
         pn.io.push_notebook(*panes)
-    else:
-        document.add_next_tick_callback(update)

@@ -26,10 +26,12 @@ from ..core.temperature import RULES, BetaRule
 from ..kinds.codec import Items
 from ..kinds.display import GalleryItems
 from ..kinds.hopfield import HopfieldGenerator
+from ..report.figures import ItemMap
+from ..report.page import STYLE
 from ..synthesizer.synthesizer import Synthesizer
 from .fields import SELECTED, STEPS, Field, Mark, Message, Slider, beta_range, explain_missing_knob, knob_value
-from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style
-from .state import Drawn, Explorer, ItemMap, PageSettings, without_rounding
+from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread
+from .state import Drawn, Explorer, PageSettings, without_rounding
 
 N_STEPS = 300
 ALGORITHMS = {"ula": "Algorithm 1 (unadjusted)", "mala": "Algorithm 2 (Metropolis-adjusted)"}
@@ -265,18 +267,14 @@ class MapPlot:
         new = plot.scatter("x", "y", source=self.new, color=NEW, selection_line_color=INK, **shape)
         plot.add_tools(TapTool(renderers=[old, new]), HoverTool(renderers=[old, new], tooltips="@id"))
 
-    def show_stored(self, item_map: ItemMap) -> None:
-        """Show the stored items."""
-        self.figure.xaxis[0].axis_label = f"first component ({item_map.shares[0]:.0%} of the variance)"
-        self.figure.yaxis[0].axis_label = f"second component ({item_map.shares[1]:.0%})"
-        x, y = item_map.stored.T
-        self.stored.data = {"x": x, "y": y, "id": self._names, "marker": [COUNTED] * len(self._names)}
-
-    def show_left_out(self, left_out: AbstractSet[int]) -> None:
-        """Mark the stored items with weight 0."""
+    def show_stored(self, item_map: ItemMap, left_out: AbstractSet[int]) -> None:
+        """Show the stored items, and mark those with weight 0."""
         markers = [LEFT_OUT if k in left_out else COUNTED for k in range(len(self._names))]
         if markers != self.stored.data["marker"]:
-            self.stored.data = {**self.stored.data, "marker": markers}
+            self.figure.xaxis[0].axis_label = f"first component ({item_map.shares[0]:.0%} of the variance)"
+            self.figure.yaxis[0].axis_label = f"second component ({item_map.shares[1]:.0%})"
+            x, y = item_map.stored.T
+            self.stored.data = {"x": x, "y": y, "id": self._names, "marker": markers}
 
     def show_new(self, points: Array) -> None:
         """Show other new items (n, 2)."""
@@ -334,36 +332,32 @@ class Plots:
         on_select: Callable[[int, int], None],
         on_weigh: Callable[[Message], None],
     ) -> None:
-        self.explorer, self._on_marks, self._on_select = explorer, on_marks, on_select
+        self.explorer, self._on_marks = explorer, on_marks
         self.beta, self.knob = BetaPlot(), KnobPlot()
         self.map, self.chain = MapPlot(explorer.names), ChainPlot()
         plots = self.beta, self.knob, self.map, self.chain
         self._panes = {plot.figure.name: pn.pane.Bokeh(plot.figure, **WIDE) for plot in plots}
         self._about_knob = _head(TITLE_KNOB, ABOUT_KNOB)
         kind = explorer.base.kind
-        styles = [asset("theme.css"), report_style(), kind.display.style, asset("gallery.css"), asset("cards.css")]
+        styles = [asset("theme.css"), STYLE, kind.display.style, asset("gallery.css"), asset("cards.css")]
         self.bars = pn.pane.HTML(attention_bars({}, ()), stylesheets=styles, min_height=HEIGHT, **WIDE)
         self.frame = Gallery(label="State of the chain", stylesheets=styles, visible=False, **WIDE)
         options = [{"value": name, "label": about} for name, about in ALGORITHMS.items()]
         player: list[Field] = [
-            {"type": "section", "id": "chain", "label": "", "plain": True},
             {"type": "select", "id": ALGORITHM, "label": "Algorithm", "options": options, "width": "half"},
             {"type": "button", "id": WALK, "label": "Walk", "width": "half", "low": True},
             {"type": "player", "id": STEP, "label": "Step", "steps": N_STEPS, "hint": ""},
         ]
         self.player = Form(self._on_message, label="Chain", fields=player, **WIDE)
-        selected: list[Field] = [
-            {"type": "section", "id": "map", "label": "", "plain": True},
-            {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {kind.items}"},
-        ]
-        self.selected = Form(on_weigh, label="Selected", fields=selected, **WIDE)
+        selected: Field = {"type": "selected", "id": SELECTED, "label": f"Selected of the stored {kind.items}"}
+        self.selected = Form(on_weigh, label="Selected", fields=[selected], **WIDE)
         self._walk: tuple[HopfieldGenerator, Walk] | None = None
         self._drawn: Drawn | None = None
         self._curve_key: tuple[str, tuple[tuple[int, float], ...]] | None = None
         self._algorithm = next(iter(ALGORITHMS))
         self._update_player(0)
-        for which, source in enumerate((self.map.new, self.map.stored)):
-            source.selected.on_change("indices", partial(self._click, which))
+        self.map.new.selected.on_change("indices", lambda name, before, now: on_select(now[0], -1) if now else None)
+        self.map.stored.selected.on_change("indices", lambda name, before, now: on_select(-1, now[0]) if now else None)
 
     def update(self, drawn: Drawn, slider: Slider | None = None) -> None:
         """Show other new items, and curves of beta, novelties over another knob, or why there is neither."""
@@ -390,9 +384,7 @@ class Plots:
         points = item_map.project(drawn.features)
 
         def show() -> None:
-            if not len(self.map.stored.data["x"]):
-                self.map.show_stored(item_map)
-            self.map.show_left_out({k for k, ratio in drawn.settings.ratios if ratio == 0})
+            self.map.show_stored(item_map, {k for k, ratio in drawn.settings.ratios if ratio == 0})
             self.map.show_new(points)
 
         apply(show, self._panes["map"])
@@ -421,10 +413,6 @@ class Plots:
         if hopfield is not None:
             weights = await in_thread(attention, hopfield, drawn.features[new])
             self.bars.object = attention_bars(weights, self.explorer.names)
-
-    def _click(self, which: int, name: str, before: Sequence[int], now: Sequence[int]) -> None:
-        if now:
-            self._on_select(now[0] if which == 0 else -1, now[0] if which == 1 else -1)
 
     def _on_message(self, message: Message) -> None:
         name, value = message["id"], message.get("value")

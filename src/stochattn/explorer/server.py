@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import socket
 import webbrowser
-from collections.abc import Callable
+from contextlib import suppress
 from importlib.resources import files
 from urllib.parse import unquote
 
@@ -21,8 +21,7 @@ from .session import Session
 from .state import Explorer
 
 HOST = "127.0.0.1"
-NAMES = (HOST, "localhost", "[::1]")
-"""Hosts that a request may name, without the port."""
+NAMES = (HOST, "localhost", "[::1]")  # hosts that a request may name, without the port
 TOKEN_BYTES = 24
 # Bokeh compiles templates in the page and writes styles and scripts into it; no other host is contacted.
 POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'none'; "
@@ -77,17 +76,15 @@ class Server:
             self._close(session)
         self._server.stop()
 
-    def run(self, announce: Callable[[str], None], *, open_browser: bool = True) -> None:
-        """Serve pages until Ctrl-C; `announce` is called with the address once it can be opened."""
+    def run(self, *, open_browser: bool) -> None:
+        """Serve pages until Ctrl-C."""
         self.start()
         loop = self._server.io_loop
-        announce(self.address)
         if open_browser:
             loop.call_later(0.1, webbrowser.open, self.address)
         try:
-            loop.start()
-        except KeyboardInterrupt:
-            pass
+            with suppress(KeyboardInterrupt):
+                loop.start()
         finally:
             self.stop()
 

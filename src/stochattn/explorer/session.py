@@ -10,9 +10,10 @@ import panel as pn
 
 from .._backend.html import Html, join, number, tag, text
 from ..kinds.options import knob_of
+from ..report.page import STYLE
 from . import fields
 from .fields import KNOB, SELECTED, STORED, Field, Mark, Message, Page, Slider, format_error
-from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread, report_style
+from .panel import WIDE, Form, Gallery, apply, asset, box, in_thread
 from .plots import Plots
 from .state import NOVELTY, Drawn, Explorer, PageSettings, Superseded
 from .tools import Tools
@@ -30,7 +31,7 @@ class Session:
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
         first, kind = explorer.first_settings, explorer.base.kind
-        self.page, self._wanted = Page(first, {}, first.conditions), first
+        self.page = Page(first, {}, first.conditions)
         self.drawn: Drawn | None = None
         self.slider: Slider | None = None
         self.marks: Sequence[Mark] = ()
@@ -38,7 +39,7 @@ class Session:
         conditions, waiting = fields.condition_fields(explorer, explorer.controls), f"Fitting the stored {kind.items}…"
         self.conditions = Form(self.on_message, label="Conditions", fields=conditions, **WIDE)
         self.form = Form(self.on_message, label="Settings", fields=fields.setting_fields(explorer), **WIDE)
-        styles = [asset("theme.css"), report_style(), kind.display.style, asset("gallery.css")]
+        styles = [asset("theme.css"), STYLE, kind.display.style, asset("gallery.css")]
         html = tag("p", waiting, class_="note")
         self.gallery = Gallery(label=f"New {kind.items}", stylesheets=styles, html=html, **WIDE)
         styles = [asset("theme.css"), asset("status.css")]
@@ -46,8 +47,7 @@ class Session:
         self.plots = Plots(explorer, self._on_marks, self._on_map, self._on_weigh)
         self.tools = Tools(explorer)
         self.gallery.param.watch(lambda event: self._on_gallery(event.new), "selected")
-        self._stored, self._is_slow, self._preparing, self._prepared = -1, False, False, ""
-        self._n_drawn = 0
+        self._stored, self._preparing = -1, ""  # an index, and what the page says while positions are prepared
         self._push_form()
 
     def on_message(self, message: Message) -> None:
@@ -64,8 +64,7 @@ class Session:
 
     def begin(self) -> None:
         """Start to update the gallery, unless it is being updated."""
-        self._wanted = self.page.settings
-        if self.drawn is not None and self.drawn.settings == self._wanted:
+        if self.drawn is not None and self.drawn.settings == self.page.settings:
             self._errors = {}
             self._update_form()
         elif not self._working:
@@ -75,8 +74,8 @@ class Session:
     async def _work(self) -> None:
         try:
             shown: PageSettings | None = None
-            while shown != self._wanted:
-                shown = self._wanted
+            while shown != self.page.settings:
+                shown = self.page.settings
                 self.gallery.busy = not self.explorer.has_items(shown)
                 try:
                     drawn = await in_thread(self._draw, shown)
@@ -95,13 +94,15 @@ class Session:
         """Draw the items of these settings, in a thread, and update the slider."""
 
         def progress(done: int, total: int) -> None:
-            if self._closed or self._wanted != settings:
+            if self._closed or self.page.settings != settings:
                 raise Superseded
             self.gallery.progress = done / total
 
         knob_field = knob_of(self.explorer.base.kind.generators[settings.generator])
         slider = None if knob_field is None else Slider.of(*knob_field, self.explorer.default_hopfield(settings))
-        self.slider = slider if slider is None or not self._is_slow else slider._replace(n_stops=N_PREPARED)
+        if slider is not None and self.drawn is not None and self.drawn.seconds > SLOW_SECONDS:
+            slider = slider._replace(n_stops=N_PREPARED)
+        self.slider = slider
         return self.explorer.draw(settings, progress)
 
     async def _prepare(self) -> None:
@@ -112,27 +113,24 @@ class Session:
                 raise Superseded
 
         try:
-            slider, settings = self.slider, self._wanted
+            slider, settings = self.slider, self.page.settings
             for i, value in enumerate([] if slider is None else slider.stops):
-                if self._closed or replace(self._wanted, knob=None) != replace(settings, knob=None):
+                if self._closed or replace(self.page.settings, knob=None) != replace(settings, knob=None):
                     break  # the seed or the generator has changed
-                self._prepared = f"Preparing {i + 1} of {N_PREPARED + 1} positions"
+                self._preparing = f"Preparing {i + 1} of {N_PREPARED + 1} positions"
                 self._update_form()
                 with suppress(Superseded, *CALCULATION_ERRORS):
                     await in_thread(self.explorer.draw, replace(settings, knob=value), progress)
         finally:
-            self._preparing, self._prepared = False, ""
+            self._preparing = ""
             self._update_form()
 
     def _show(self, drawn: Drawn) -> None:
         self.drawn, self._errors = drawn, {}
-        self._n_drawn += 1
         apply(self._push_gallery)
         self._update_form()
-        self._is_slow = drawn.seconds > SLOW_SECONDS
-        if self._is_slow and self.slider is not None and not self._preparing:
-            self.slider = self.slider._replace(n_stops=N_PREPARED)
-            self._preparing = True
+        if drawn.seconds > SLOW_SECONDS and self.slider is not None and not self._preparing:
+            self.slider, self._preparing = self.slider._replace(n_stops=N_PREPARED), "Preparing positions"
             pn.state.execute(self._prepare)
         self.plots.update(drawn, self.slider)
         self.tools.update(drawn)
@@ -175,7 +173,7 @@ class Session:
         stored = self._stored if self._cause == STORED else -1
         self.status.object = _status(self.drawn, self.explorer.base.kind.items)
         self._push_form()  # before the gallery, so that new items never show with old settings
-        self.gallery.param.update(html=self.drawn.html, drawn=self._n_drawn, selected=-1)
+        self.gallery.param.update(html=self.drawn.html, drawn=self.gallery.drawn + 1, selected=-1)
         if stored >= 0:  # it stays selected, so that the same control can undo the change
             self._stored = stored
             self.plots.select(-1, stored)
@@ -188,7 +186,7 @@ class Session:
         has_novelty = hasattr(self.explorer.base.kind.generators[settings.generator](), NOVELTY)
         adjustable = self.explorer.adjustable_generators
         state = fields.setting_state(settings, self.slider, self.marks, self.drawn, has_novelty, adjustable)
-        state[KNOB]["hint"] = state[KNOB]["hint"] or self._prepared
+        state[KNOB]["hint"] = state[KNOB]["hint"] or self._preparing
         self.form.state = _add_errors(state, self._errors)
         condition = fields.condition_state(self.page, self.explorer.controls, self._stored)
         self.conditions.state = _add_errors(condition, self._errors)

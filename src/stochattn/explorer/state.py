@@ -1,6 +1,6 @@
 """The content of a page, computed from its settings without a browser.
 
-`PageSettings` determine the items of a page, and `Explorer` draws them; `Memo` shares results between pages.
+`PageSettings` determine the items of a page, and `Explorer` draws them and shares results between pages.
 """
 
 from __future__ import annotations
@@ -8,12 +8,9 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -22,92 +19,15 @@ from .._backend.checks import check_count
 from .._backend.console import hide_warnings
 from .._backend.html import Html
 from .._backend.products import limit_to_one_thread
-from ..kinds.codec import Batch, Codec, Items, distinct_names
+from ..kinds.codec import Batch, Items, distinct_names
 from ..kinds.display import Control, GalleryItems
 from ..kinds.generator import Adjustable, Description, Generator
 from ..kinds.hopfield import HopfieldGenerator
 from ..kinds.options import InputError, given_options, knob_of
 from ..kinds.plain import Gaussian
 from ..kinds.summary import Asked
+from ..report.figures import ItemMap
 from ..synthesizer.synthesizer import Synthesizer
-
-MAX_FITTED = 2000  # stored items that determine the directions
-TINY = 1e-12
-
-
-@dataclass(frozen=True, eq=False)
-class ItemMap:
-    """Features (n, p) as points of a plane: (x − mean) · directions."""
-
-    mean: Array  # (p,)
-    directions: Array  # (p, 2)
-    stored: Array  # (K, 2)
-    shares: tuple[float, float]  # of the variance
-
-    @classmethod
-    @limit_to_one_thread("scipy.linalg")
-    def of(cls, codec: Codec) -> ItemMap:
-        """Compute the map of the stored items."""
-        features = codec.features(codec.stored)
-        mean = features.mean(0)
-        centered = (features - mean).astype(np.float32)
-        rows = centered[:: max(len(centered) // MAX_FITTED, 1)]
-        # The smaller matrix of products has the same eigenvalues.
-        if rows.shape[0] <= rows.shape[1]:
-            values, vectors = np.linalg.eigh((rows @ rows.T).astype(np.float64))
-            directions = rows.T.astype(np.float64) @ vectors[:, ::-1][:, :2]
-        else:
-            values, vectors = np.linalg.eigh((rows.T @ rows).astype(np.float64))
-            directions = vectors[:, ::-1][:, :2]
-        lengths = np.linalg.norm(directions, axis=0)
-        directions = directions / np.where(lengths > TINY, lengths, 1.0)
-        plane = np.zeros((features.shape[1], 2))
-        plane[:, : directions.shape[1]] = directions
-        total = float(max(values.sum(), TINY))
-        shares = [float(max(value, 0.0)) / total for value in values[::-1][:2]] + [0.0, 0.0]
-        return cls(mean, plane, centered @ plane, (shares[0], shares[1]))
-
-    def project(self, features: Array) -> Array:
-        """Project features (n, p) on points (n, 2)."""
-        return np.asarray((features - self.mean) @ self.directions)
-
-
-T = TypeVar("T")
-
-
-class Memo(Generic[T]):
-    """The last `size` results by key. Unlike functools.lru_cache, it computes a result once for threads that share it.
-
-    Errors are not kept, so that the next call tries again.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size, self._lock = size, threading.Lock()
-        self._results: OrderedDict[Hashable, Future[T]] = OrderedDict()
-
-    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the result of `compute` for this key; other threads wait while one computes it."""
-        with self._lock:
-            is_new = key not in self._results
-            future = self._results.setdefault(key, Future())
-            self._results.move_to_end(key)
-            if len(self._results) > self._size:
-                self._results.popitem(last=False)
-        if is_new:
-            try:
-                future.set_result(compute())
-            except BaseException as error:
-                with self._lock:
-                    if self._results.get(key) is future:
-                        del self._results[key]
-                future.set_exception(error)
-        return future.result()
-
-    def __contains__(self, key: Hashable) -> bool:
-        with self._lock:
-            future = self._results.get(key)
-            return future is not None and future.done()
-
 
 MAX_SHOWN = 200
 
@@ -139,13 +59,6 @@ class PageSettings:
         if self.knob is not None and self.novelty is not None:
             raise InputError("choose a novelty or a position of the slider, not both: each determines the other.")
 
-    def with_ratio(self, indices: Sequence[int], ratio: float) -> PageSettings:
-        """Return the same settings with these stored items counting `ratio` times."""
-        if not 0 <= ratio < np.inf:
-            raise InputError(f"weight must be 0 or more; got {ratio!r}. 0 leaves an example out.")
-        ratios = {**dict(self.ratios), **dict.fromkeys(map(int, indices), float(ratio))}
-        return replace(self, ratios=tuple(sorted((k, r) for k, r in ratios.items() if r != 1)))
-
 
 def select_only(ids: Sequence[str], selected: Array) -> str:
     """Return a regular expression that matches only the ids of the `selected` items (K,).
@@ -173,10 +86,8 @@ def group_by_ratio(ratios: Mapping[int, float]) -> dict[float, list[int]]:
 
 HOPFIELD = "hopfield"
 NOVELTY = "novelty"
-MAX_FITS, MAX_DRAWN = 12, 64
-"""Fits and galleries that are kept, so that a user can go back to them at once."""
-ROUNDING = 1e-9
-"""Novelties below this are rounding errors of copies."""
+MAX_FITS, MAX_DRAWN = 12, 64  # fits and galleries that are kept, so that a user can go back to them at once
+ROUNDING = 1e-9  # novelties below this are rounding errors of copies
 Progress = Callable[[int, int], None]
 """Called with the number of drawn items and the total; it raises `Superseded` if the items are no longer needed."""
 
@@ -217,7 +128,6 @@ class Drawn:
     seconds: float  # processor time of the thread that drew them
 
 
-@dataclass(frozen=True, eq=False)
 class Explorer:
     """The stored items of all pages and results computed from them. Only its memory of results changes.
 
@@ -225,10 +135,10 @@ class Explorer:
     origin: how the synthesizer was made, if it is known, so that a command and a program can repeat it
     """
 
-    base: Synthesizer
-    origin: Origin | None = None
-    _fits: Memo[Synthesizer] = field(default_factory=lambda: Memo(MAX_FITS))
-    _drawn: Memo[Drawn] = field(default_factory=lambda: Memo(MAX_DRAWN))
+    def __init__(self, base: Synthesizer, origin: Origin | None = None) -> None:
+        self.base, self.origin, self._lock = base, origin, threading.Lock()
+        self._unweighted, self._fitted = lru_cache(self._choose_generator), lru_cache(MAX_FITS)(self._fit)
+        self._drawn: dict[PageSettings, Drawn] = {}
 
     @property
     def first_settings(self) -> PageSettings:
@@ -260,8 +170,9 @@ class Explorer:
 
     @cached_property
     def item_map(self) -> ItemMap:
-        """The map of the stored items."""
-        return ItemMap.of(self.base.codec)
+        """The map of the stored items by their features."""
+        with limit_to_one_thread("scipy.linalg"):
+            return ItemMap(self.base.codec.features(self.base.codec.stored), "arpack")
 
     def options(self, settings: PageSettings) -> dict[str, object]:
         """Options of the generator that differ from their defaults: the first options of the user, and the knob.
@@ -297,18 +208,17 @@ class Explorer:
         return {name: x for name, x in given_options(self.base.choice.options).items() if name not in excluded}
 
     def _default(self, settings: PageSettings) -> Synthesizer:
-        """Fit the synthesizer with these stored items and the default of the generator for its knob."""
+        """The synthesizer with these stored items and the default of the generator for its knob; it is fitted."""
+        with self._lock:  # pages that need the same fit wait for it
+            return self._fitted(PageSettings(settings.generator, ratios=settings.ratios))
 
-        def fit() -> Synthesizer:
-            if settings.ratios and (settings.generator, ()) in self._fits:  # parts of that fit can be shared
-                synth = self.weigh(settings, self._default(replace(settings, ratios=())))
-            else:
-                synth = self.weigh(settings)
-                synth = synth.with_generator(settings.generator, **self._first_options(settings.generator))
-            _ = synth.generator
-            return synth
+    def _choose_generator(self, name: str) -> Synthesizer:
+        return self.base.with_generator(name, **self._first_options(name))
 
-        return self._fits.get((settings.generator, settings.ratios), fit)
+    def _fit(self, settings: PageSettings) -> Synthesizer:
+        synth = self.weigh(settings, self._unweighted(settings.generator))  # shares parts of a fit that exists
+        _ = synth.generator
+        return synth
 
     def weigh(self, settings: PageSettings, synth: Synthesizer | None = None) -> Synthesizer:
         """Return a synthesizer, by default the first one, with the weights of the settings."""
@@ -330,13 +240,12 @@ class Explorer:
         return fitted
 
     def draw(self, settings: PageSettings, progress: Progress | None = None) -> Drawn:
-        """Draw the items of these settings, each beside the nearest stored item."""
-        while True:
-            try:
-                return self._drawn.get(settings, lambda: self._draw(settings, progress))
-            except Superseded:  # another page may have begun the same draw and given it up
-                if progress is not None:
-                    progress(0, settings.n)
+        """Draw the items of these settings, each beside the nearest stored item; the last galleries are kept."""
+        drawn = self._drawn.pop(settings, None) or self._draw(settings, progress)
+        self._drawn[settings] = drawn
+        for oldest in list(self._drawn)[:-MAX_DRAWN]:
+            self._drawn.pop(oldest, None)  # another page may have removed it
+        return drawn
 
     def has_items(self, settings: PageSettings) -> bool:
         """Whether `draw` returns at once."""

@@ -12,7 +12,6 @@ import os
 import pickle
 import signal
 import sys
-import threading
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -26,15 +25,16 @@ import panel as pn
 
 from .._backend.console import hide_warnings
 from .._backend.html import Html, number, tag
-from .._backend.parallel import delay_ctrl_c
+from .._backend.parallel import delay_ctrl_c, end_with_parent
 from .._backend.state import Plain
 from ..kinds.codec import Range
 from ..kinds.options import option_fields
 from ..kinds.summary import Asked, RunSummary
+from ..report.page import STYLE, callout, list_findings
 from ..synthesizer.synthesizer import Synthesizer
 from ..synthesizer.writing import write_samples
 from .fields import Field, Message, format_error
-from .panel import WIDE, Form, apply, asset, in_thread, report_style
+from .panel import WIDE, Form, apply, asset, in_thread
 from .state import Drawn, Explorer, PageSettings, group_by_ratio, select_only
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _send_verdict(payload: bytes, sender: Connection) -> None:
     if sys.platform != "win32":
         os.setsid()  # so that `cancel` also ends the processes that begin here
         os.nice(5)  # pages have priority
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+        end_with_parent(lambda code: os.killpg(0, signal.SIGTERM))
     try:
         synth, n, seed = pickle.loads(payload)
         synth = as_evaluated(synth)
@@ -212,18 +212,8 @@ def _send_verdict(payload: bytes, sender: Connection) -> None:
         sender.send(format_error(error))
 
 
-def _end_with_parent() -> None:
-    """Wait for the end of the parent, which may be killed without warning, and then end this process group."""
-    parent = multiprocessing.parent_process()
-    if parent is not None and sys.platform != "win32":
-        parent.join()
-        os.killpg(0, signal.SIGTERM)
-
-
 def verdict_html(verdict: Verdict, membership_auc: float) -> Html:
     """Show a verdict as a box, as in a report."""
-    from ..report.page import callout, list_findings
-
     findings = list_findings((check.finding, check.passed) for check in verdict.checks if check.finding)
     auc = tag("p", f"AUC of membership inference {number(membership_auc, 2)}; 0.5 is chance.", class_="note")
     return tag("div", callout(verdict.tone, verdict.headline, verdict.advice, findings, auc), role="status")
@@ -241,7 +231,6 @@ class Tools:
         self._drawn: Drawn | None = None
         self._process: VerdictProcess | None = None
         self._out = default_output(explorer)
-        self._state: dict[str, Field] = {OUT: {"value": self._out}}
         command_field: list[Field] = [{"type": "code", "id": COMMAND, "label": "Command"}] if explorer.origin else []
         fields: list[Field] = [
             {"type": "section", "id": "code-section", "label": "Code"},
@@ -252,9 +241,9 @@ class Tools:
             {"type": "button", "id": SAVE, "label": "Save", "hint": ""},
             {"type": "button", "id": VERDICT, "label": "Evaluate", "hint": ABOUT_VERDICT},
         ]
-        about = {"label": "Code and verdict", "fields": fields, "state": dict(self._state), "spread": True}
+        about = {"label": "Code and verdict", "fields": fields, "state": {OUT: {"value": self._out}}, "spread": True}
         self.form = Form(self._on_message, **about, **WIDE)
-        styles = [asset("theme.css"), report_style(), asset("cards.css")]
+        styles = [asset("theme.css"), STYLE, asset("cards.css")]
         self.verdict = pn.pane.HTML("", stylesheets=styles, **WIDE)
 
     def update(self, drawn: Drawn) -> None:
@@ -325,5 +314,5 @@ class Tools:
             self._process.cancel()
 
     def _set(self, changes: Mapping[str, Mapping[str, Plain]]) -> None:
-        self._state |= {OUT: {"value": self._out}, **{name: dict(state) for name, state in changes.items()}}
-        apply(lambda: self.form.param.update(state=dict(self._state)))
+        state = {OUT: {"value": self._out}, **changes}
+        apply(lambda: self.form.param.update(state={**self.form.state, **state}))

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._backend.arrays import Array
 from .._backend.files import write_atomically
-from .._backend.html import section, tag
+from .._backend.html import tag
 from .._backend.state import Plain
 from .._version import __version__
 from ..evaluation import as_evaluated
@@ -112,7 +112,7 @@ def make_report(
         f"{page.count_items(synth.kind, n, 'new')}: {verdict.headline}",
         synth.kind,
         page.page_header(evidence, verdict, rows, [(anchor, title) for anchor, title, _ in sections]),
-        tag("main", *(section(*arguments) for arguments in sections)),
+        tag("main", *(tag("section", tag("h2", title), content, id=anchor) for anchor, title, content in sections)),
         tag("footer", f"Made by stochattn {__version__}. This page is one file and loads nothing else."),
     )
     return Report(html, evidence, verdict)

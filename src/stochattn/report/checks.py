@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +31,12 @@ from ..evaluation.fidelity import (
 )
 from ..evaluation.inspection import Mode, is_beyond
 from ..kinds.comparison import Measure
-from .evidence import Evidence
+from ..kinds.options import listed
+from .evidence import MAX_EXTRA_PART_DISTANCE, Evidence
 
 MAX_COPIES, MIN_CLOSE_COPIES = 0.01, 0.1  # shares equal to a stored item: the limit, and “close to copies”
 MIN_DISTANCE_RATIO, COPY_DISTANCE_RATIO = 0.5, 0.25  # of `Evidence.distance_ratio`: the limit, and that of copies
 MAX_TOO_FAR = 0.5  # share of items further from stored items than 95 % of these are from each other
-MAX_EXTRA_PART_DISTANCE = 0.15  # mean beyond that of stored items drawn again, or of one part
 MAX_PART_RATIO = 2  # mean distance of the parts from held-out items, divided by that of the fitted half
 MAX_LOST_RATIO, MAX_EXTRA_LOST = 2, 0.01  # lost by draws, divided by what the fitted half lacks
 MIN_RELATIVE_DIVERSITY = 0.5
@@ -56,8 +55,8 @@ class Check(NamedTuple):
     A check without a finding does not apply to these items, such as a check of classes if there are none.
     """
 
-    passed: bool | None
-    finding: str
+    passed: bool | None = None
+    finding: str = ""
 
 
 class Checks(NamedTuple):
@@ -124,24 +123,20 @@ def run_checks(evidence: Evidence) -> Checks:
 
 
 def _check_identifiers(evidence: Evidence) -> Check:
-    """Whether new items have identifiers of stored ones."""
-    item, items, repeated = evidence.synth.kind.item, evidence.synth.kind.items, evidence.repeated_identifiers
-    if not repeated:
-        return Check(None, "")
-    limits = {name: MAX_COPIES + stored for name, (_, stored) in repeated.items()}
-    worst = max(repeated, key=lambda name: repeated[name][0] - limits[name])
-    of_new = repeated[worst][0]
+    shares = {name: (new, MAX_COPIES + stored) for name, (new, stored) in evidence.repeated_identifiers.items()}
+    if not shares:
+        return Check()
+    worst, (new, limit) = max(shares.items(), key=lambda entry: entry[1][0] - entry[1][1])
     finding = (
-        f"{share(of_new)} of the new {items} have an identifier of a stored {item} in {worst!r} "
-        f"(at most {share(min(limits[worst], 1.0))})."
+        f"{share(new)} of the new {evidence.synth.kind.items} have an identifier of a stored "
+        f"{evidence.synth.kind.item} in {worst!r} (at most {share(min(limit, 1.0))})."
     )
-    return Check(not is_beyond(round(of_new * evidence.n), evidence.n, limits[worst]), finding)
+    return Check(not is_beyond(round(new * evidence.n), evidence.n, limit), finding)
 
 
 def _check_repeats(evidence: Evidence) -> Check:
-    """Whether new items equal each other more often than stored items do."""
     if (repeats := evidence.repeats) is None:
-        return Check(None, "")
+        return Check()
     finding = (
         f"Among as many as are stored, {share(repeats.new)} equal an earlier new {evidence.synth.kind.item}; "
         f"of the stored {evidence.synth.kind.items}, {share(repeats.stored)} do "
@@ -152,16 +147,14 @@ def _check_repeats(evidence: Evidence) -> Check:
 
 
 def _check_single_parts(evidence: Evidence) -> Check:
-    """Whether each part has the same distribution as among stored items."""
     n_parts = len(evidence.separate_parts)
     if not n_parts:
-        return Check(None, "")
-    different = evidence.different_parts(MAX_EXTRA_PART_DISTANCE)
-    worst = ", ".join(f"{part.name} by {number(part.distance, 2)}" for part in different[:MAX_NAMES])
-    more = f", and {len(different) - MAX_NAMES} more" if len(different) > MAX_NAMES else ""
+        return Check()
+    different = evidence.different_parts
+    worst = listed([f"{part.name} by {number(part.distance, 2)}" for part in different], MAX_NAMES)
     finding = (
         f"{len(different)} of {n_parts} distributions differ by more than {MAX_EXTRA_PART_DISTANCE} and than chance "
-        f"explains{': ' if different else ''}{worst}{more}."
+        f"explains{': ' if different else ''}{worst}."
     )
     return _check(len(different) - 0.5, finding, "", _explain_change(evidence))
 
@@ -241,7 +234,7 @@ def _check_distribution(evidence: Evidence) -> dict[str, Check]:
         why = _explain_change(evidence)
         return _check(excess if evidence.n >= MIN_ITEMS else math.nan, finding, unknown, why)
 
-    coverage, rare = Check(None, ""), evidence.rare[1]
+    coverage, rare = Check(), evidence.rare[1]
     if evidence.modes or rare:
         complete = f"Each of {len(evidence.modes)} {evidence.mode_name} has at least half of its share."
         finding = f"Fewer than half as many as among the stored: {describe_modes(rare)}."
@@ -259,40 +252,38 @@ def _check_distribution(evidence: Evidence) -> dict[str, Check]:
 
 def describe_modes(rare: Sequence[Mode]) -> str:
     """Describe rare classes or categories with their shares."""
-    shares = (f"{mode.name} ({share(mode.new)} instead of {share(mode.stored)})" for mode in rare[:MAX_NAMES])
-    return "; ".join(shares) + (f"; and {len(rare) - MAX_NAMES} more" if len(rare) > MAX_NAMES else "")
+    return listed([f"{mode.name} ({share(mode.new)} instead of {share(mode.stored)})" for mode in rare], MAX_NAMES)
 
 
 def _check_recall(evidence: Evidence) -> Check:
     """Whether new items are closer to the similarity among stored items than to copies, in a measure of the kind."""
     aspect, items = evidence.synth.kind.measures.recall, evidence.synth.kind.items
-    if aspect is None:
-        return Check(None, "")
-    measures = [measure for measure in evidence.comparison.measures if measure.name in aspect.names]
-    pairs = [(measure.value - (measure.ideal + 1) / 2, measure) for measure in measures if measure.ideal is not None]
-    if not pairs:
-        return Check(None, "")
-    excess, worst = max(pairs, key=lambda pair: pair[0])
-    ideal = worst.value if worst.ideal is None else worst.ideal
+    names = () if aspect is None else aspect.names
+    measures = (measure for measure in evidence.comparison.measures if measure.name in names)
+    values = [(measure.value, measure.ideal, measure.name) for measure in measures if measure.ideal is not None]
+    if aspect is None or not values:
+        return Check()
+    value, ideal, name = max(values, key=lambda entry: entry[0] - (entry[1] + 1) / 2)
+    limit = (ideal + 1) / 2
     finding = (
-        f"{aspect.claim}: {worst.name} {number(worst.value, 2)}, and among stored {items} {number(ideal, 2)} (1 for "
-        f"copies; at most {number((ideal + 1) / 2, 2)})."
+        f"{aspect.claim}: {name} {number(value, 2)}, and among stored {items} {number(ideal, 2)} (1 for "
+        f"copies; at most {number(limit, 2)})."
     )
-    return _check(excess, finding)
+    return _check(value - limit, finding)
 
 
 def _check_kept(evidence: Evidence) -> Check:
     """Whether draws from a half keep what the stored items have in common, almost as the half itself does."""
     aspect, items = evidence.synth.kind.measures.kept, evidence.synth.kind.items
     if aspect is None:
-        return Check(None, "")
+        return Check()
     pairs = [
         [next((m.value for m in measures if m.name == aspect.name), math.nan) for measures in (split.new, split.stored)]
         for split in evidence.split_half.splits
     ]
     values = np.array([pair for pair in pairs if np.isfinite(pair).all()])
     if not len(values):
-        return Check(None, "")
+        return Check()
     new, stored, error = _summarize(values)
     min_share = 1 - MAX_LOST_RATIO * (1 - stored) - MAX_EXTRA_LOST
     finding = (
@@ -309,10 +300,9 @@ def _summarize(values: Array) -> tuple[float, float, float]:
 
 
 def _check_marginals(evidence: Evidence, fidelities: Sequence[Fidelity]) -> Check:
-    """Whether each part has the distribution of held-out items, almost as the fitted half does."""
     values = np.array([fidelity.scores[PARTS][:2] for fidelity in fidelities])
     if not len(values):
-        return Check(None, "")
+        return Check()
     new, stored, error = _summarize(values)
     finding = (
         f"In draws from half of the stored {evidence.synth.kind.items}, each {evidence.synth.kind.part} differs from "
@@ -324,8 +314,7 @@ def _check_marginals(evidence: Evidence, fidelities: Sequence[Fidelity]) -> Chec
 
 def _check_fidelity(evidence: Evidence) -> dict[str, Check]:
     """Check two-sample accuracy, relations between parts, and classes against halves of the stored items."""
-    items = evidence.synth.kind.items
-    fidelities = _list_fidelities(evidence)
+    items, fidelities = evidence.synth.kind.items, _list_fidelities(evidence)
     held_out, fitted = f"held-out {items}", f"the fitted {items}"
     findings = {
         TWO_SAMPLE: f"A classifier distinguishes new from {held_out} in {{}} of cases, and {fitted} from them in {{}} "
@@ -346,7 +335,7 @@ def _check_fidelity(evidence: Evidence) -> dict[str, Check]:
     checks = {}
     for name, finding in findings.items():
         judgment = judge_score(fidelities, name, MAX_DISTINGUISHED if name == TWO_SAMPLE else 0.5)
-        checks[name] = Check(None, "")
+        checks[name] = Check()
         if judgment is not None:
             values = map(formats.get(name, share), (judgment.new, judgment.stored, judgment.limit))
             checks[name] = Check(judgment.excess <= 0, finding.format(*values))
@@ -367,13 +356,11 @@ def _list_fidelities(evidence: Evidence) -> list[Fidelity]:
 
 
 def _check_relations(evidence: Evidence, fidelities: Sequence[Fidelity]) -> Check:
-    """Whether each part is related to the others as among stored items."""
     kind, items, (predicted, lost) = evidence.synth.kind, evidence.synth.kind.items, find_lost_relations(fidelities)
     if not len(predicted):
-        return Check(None, "")
+        return Check()
     names = kind.measures.parts(evidence.synth.codec)[0]
-    worst = ", ".join(names[i] for i in lost[:3]) + (" and others" if len(lost) > 3 else "")
-    which = f" ({worst})" if len(lost) else ""
+    which = f" ({listed([names[i] for i in lost], 3)})" if len(lost) else ""
     finding = (
         f"Among the fitted {items}, other {kind.part}s predict {len(predicted):,} of {len(names):,}; {len(lost):,} of "
         f"these lost half of that or more among new {items}{which} (at most {share(MAX_LOST_RELATIONS)})."
@@ -427,7 +414,7 @@ def judge(evidence: Evidence) -> Verdict:
     many_copies = "copies" in failed and evidence.copies > MIN_CLOSE_COPIES + evidence.stored_duplicates
     if many_copies or evidence.distance_ratio < COPY_DISTANCE_RATIO:
         failed.add("copied" if evidence.method_known or evidence.copies < 1 else "stored")
-    different = evidence.different_parts(MAX_EXTRA_PART_DISTANCE)
+    different = evidence.different_parts
     few_differ = "single_parts" in failed and len(different) <= len(evidence.separate_parts) / 2
     if not few_differ and ("far" in failed or ({"parts", "whole"} <= failed and is_distinguishable(evidence))):
         failed.add("noise")
@@ -446,7 +433,7 @@ def judge(evidence: Evidence) -> Verdict:
         if "diversity" not in failed or evidence.diversity >= min_diversity:
             failed.add("missing")
     if "single_parts" in failed:
-        failed |= {"parts", "swapped"} if evidence.swapped_parts(MAX_EXTRA_PART_DISTANCE) else {"parts"}
+        failed |= {"parts", "swapped"} if evidence.swapped_parts else {"parts"}
     if {"training", "agreement", "within"} & failed:
         failed.add("classes")
     needed = {
@@ -458,9 +445,8 @@ def judge(evidence: Evidence) -> Verdict:
     if unjudged:
         failed.add("unjudged")
     advice = f"They differ from the stored {items} and follow the same distribution."
-    faithful = Verdict("New and faithful", Tone.GOOD, advice, checks)
-    verdicts = (verdict for name, verdict in _list_verdicts(evidence, checks, unjudged) if name in failed)
-    headline, tone, advice, _ = next(verdicts, faithful)
+    verdicts = (verdict for verdict in _list_verdicts(evidence, unjudged) if verdict[0] in failed)
+    _, tone, headline, advice = next(verdicts, ("", Tone.GOOD, "New and faithful", advice))
     if evidence.n < MIN_ITEMS:
         headline += f", as far as {f'{evidence.n} {items}' if evidence.n > 1 else 'one'} can show"
     if membership:
@@ -470,8 +456,8 @@ def judge(evidence: Evidence) -> Verdict:
     return Verdict(headline, tone, advice, checks)
 
 
-def _list_verdicts(evidence: Evidence, checks: Checks, unjudged: Sequence[str]) -> Iterator[tuple[str, Verdict]]:
-    """List what each failed check means, the worst first."""
+def _list_verdicts(evidence: Evidence, unjudged: Sequence[str]) -> Iterator[tuple[str, Tone, str, str]]:
+    """List the tone, the headline and the advice of each failed check, the worst first."""
     kind, item, items = evidence.synth.kind, evidence.synth.kind.item, evidence.synth.kind.items
     if evidence.synth.describe().temperature is not None:
         away, back = (effect[0].upper() + effect[1:] for effect in (MOVE_AWAY, MOVE_BACK))
@@ -479,50 +465,48 @@ def _list_verdicts(evidence: Evidence, checks: Checks, unjudged: Sequence[str]) 
         away, back = (f"With the generator “{HOPFIELD}”, {effect}" for effect in (MOVE_AWAY, MOVE_BACK))
     else:
         away = back = ""
-    bad, fair = (partial(Verdict, tone=tone, checks=checks) for tone in (Tone.BAD, Tone.FAIR))
     same = f"Each equals a stored {item} in every value. Pass the file of new {items}."
-    yield "stored", bad(f"These are stored {items}", advice=same)
-    yield "copied", bad("Close to copies", advice=away)
+    yield "stored", Tone.BAD, f"These are stored {items}", same
+    yield "copied", Tone.BAD, "Close to copies", away
     shared = ", ".join(name for name, (new, stored) in evidence.repeated_identifiers.items() if new > stored)
     anew = f"Assign new identifiers: values of {shared} are those of stored {items}."
-    yield "identifiers", bad(f"New, but with identifiers of stored {items}", advice=anew)
-    pairs = evidence.swapped_parts(MAX_EXTRA_PART_DISTANCE)[:MAX_NAMES]
+    yield "identifiers", Tone.BAD, f"New, but with identifiers of stored {items}", anew
+    pairs = evidence.swapped_parts[:MAX_NAMES]
     pair_names = ", ".join(f"{first} and {second}" for first, second in pairs)
     swapped = f"Each has the values of the other: {pair_names}."
-    yield "swapped", bad(f"New, but {kind.part}s seem to be swapped", advice=swapped)
+    yield "swapped", Tone.BAD, f"New, but {kind.part}s seem to be swapped", swapped
     plural, modes = evidence.rare
     few = f"Fewer than half of their share: {describe_modes(modes)}."
-    yield "missing", bad(f"New, but some {plural} are missing", advice=few)
-    yield "diversity", bad("Too similar to each other", advice=f"They vary less than the stored {items} do.")
-    yield "noise", bad("Mostly noise", advice=back)
-    yield "coverage", bad(f"New, but some {evidence.mode_name} are missing", advice=few)
-    names = [part.name for part in evidence.different_parts(MAX_EXTRA_PART_DISTANCE)]
-    listing = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
-    different = f"Not distributed as among stored {items}: {listing}."
+    yield "missing", Tone.BAD, f"New, but some {plural} are missing", few
+    yield "diversity", Tone.BAD, "Too similar to each other", f"They vary less than the stored {items} do."
+    yield "noise", Tone.BAD, "Mostly noise", back
+    yield "coverage", Tone.BAD, f"New, but some {evidence.mode_name} are missing", few
+    names = [part.name for part in evidence.different_parts]
+    different = f"Not distributed as among stored {items}: {listed(names, MAX_NAMES)}."
     different = different if names else "Their values do not follow the stored ones."
-    yield "parts", bad("New, but distributed differently", advice=different)
-    yield "whole", bad(f"New, but {kind.measures.key.failure}", advice=back)
+    yield "parts", Tone.BAD, "New, but distributed differently", different
+    yield "whole", Tone.BAD, f"New, but {kind.measures.key.failure}", back
     if kind.measures.recall is not None:
         advice = kind.measures.recall.advice or away
-        yield "recall", bad(f"New, but {kind.measures.recall.failure}", advice=advice)
+        yield "recall", Tone.BAD, f"New, but {kind.measures.recall.failure}", advice
     if kind.measures.kept is not None:
         lost = f"Some of them lack what nearly all stored {items} have in common."
-        yield "kept", bad(f"New, but {kind.measures.kept.failure}", advice=lost)
+        yield "kept", Tone.BAD, f"New, but {kind.measures.kept.failure}", lost
     unlike = f"New {items} of a class are not like the stored {items} of that class. Generate one class at a time."
-    yield "classes", bad("New, but their classes are wrong", advice=unlike)
+    yield "classes", Tone.BAD, "New, but their classes are wrong", unlike
     lost = f"Do not use them to study how {kind.part}s are related."
-    yield "relations", bad(f"New, but relations between {kind.part}s are lost", advice=lost)
+    yield "relations", Tone.BAD, f"New, but relations between {kind.part}s are lost", lost
     thin = f"Their extreme values are not those of the stored {items}."
-    yield "tails", bad("New, but their extremes are wrong", advice=thin)
-    yield "near", fair(f"Close variants of stored {items}", advice=away)
+    yield "tails", Tone.BAD, "New, but their extremes are wrong", thin
+    yield "near", Tone.FAIR, f"Close variants of stored {items}", away
     closer = f"are closer to a stored {item} than new {items} would be."
-    yield "train_proximity", fair(f"Stored {items} with noise", advice=f"Most {closer}")
-    yield "near_copies", fair(f"New, with near-copies of stored {items}", advice=f"Some {closer}")
+    yield "train_proximity", Tone.FAIR, f"Stored {items} with noise", f"Most {closer}"
+    yield "near_copies", Tone.FAIR, f"New, with near-copies of stored {items}", f"Some {closer}"
     apart = f"They differ from stored {items} in a way that the other checks do not name."
-    yield "two_sample", fair(f"New, but distinguishable from stored {items}", advice=apart)
+    yield "two_sample", Tone.FAIR, f"New, but distinguishable from stored {items}", apart
     repeats = 0.0 if evidence.repeats is None else evidence.repeats.new
     again = f"{share(repeats)} equal an earlier one. Drop these."
-    yield "repeats", fair(f"New, but some {items} are repeated", advice=again)
-    yield "copies", fair("New and faithful, with some copies", advice=f"Drop those that equal a stored {item}.")
+    yield "repeats", Tone.FAIR, f"New, but some {items} are repeated", again
+    yield "copies", Tone.FAIR, "New and faithful, with some copies", f"Drop those that equal a stored {item}."
     new = "New" if evidence.n < MIN_ITEMS else "New, but not all could be judged"
-    yield "unjudged", fair(new, advice=f"Not judged: {', '.join(unjudged)}.")
+    yield "unjudged", Tone.FAIR, new, f"Not judged: {', '.join(unjudged)}."

@@ -17,12 +17,7 @@ from .._backend.console import Progress, hide_warnings
 from .._backend.products import limit_to_one_thread
 from ..core.metrics import cosine_novelty, diversity
 from ..core.neighbors import nearest_distances, spaced_indices
-from ..evaluation.fidelity import (
-    Relabeling,
-    chance_explains_copies,
-    chance_explains_repeats,
-    compute_repeat_share,
-)
+from ..evaluation.fidelity import Relabeling, chance_explains_copies, chance_explains_repeats, compute_repeat_share
 from ..evaluation.inspection import (
     CHANCE,
     Mode,
@@ -40,6 +35,7 @@ from ..synthesizer.synthesizer import Synthesizer
 
 MIN_MEASURED, MAX_MEASURED, MAX_WORK = 500, 20_000, 4e10  # items, and multiplications of their comparison
 MAX_COMPARED, MAX_COMPARED_VALUES, MIN_COMPARED = 5000, 2**24, 50
+MAX_EXTRA_PART_DISTANCE = 0.15  # mean beyond that of stored items drawn again, or of one part
 MAX_SWAPPED = 12  # parts that are searched for swapped values, the most different first
 BLOCK_ENTRIES = 2**23  # features that are computed at once
 
@@ -132,16 +128,18 @@ class Evidence:
         """The parts that are checked one by one and have a distance."""
         return tuple(part for part in self.comparison.parts if part.checked_separately and part.distance >= 0)
 
-    def different_parts(self, min_distance: float) -> tuple[Part, ...]:
-        """Separate parts that differ by `min_distance` or more, and by more than chance, in descending order."""
-        far = [part for part in self.separate_parts if part.distance >= min_distance and part.values is not None]
+    @cached_property
+    def different_parts(self) -> tuple[Part, ...]:
+        """Separate parts that differ by more than the limit, and by more than chance, in descending order."""
+        far = [part for part in self.separate_parts if part.distance >= MAX_EXTRA_PART_DISTANCE and part.values]
         n_tests = len(self.separate_parts)
         different = [part for part in far if compute_chance(part.values()) * n_tests <= CHANCE]  # type: ignore[misc]
         return tuple(sorted(different, key=lambda part: -part.distance))
 
-    def swapped_parts(self, min_distance: float) -> tuple[tuple[str, str], ...]:
+    @cached_property
+    def swapped_parts(self) -> tuple[tuple[str, str], ...]:
         """Pairs of parts that seem swapped: new values of each have the distribution of stored values of the other."""
-        values = {part.name: part.values() for part in self.different_parts(min_distance)[:MAX_SWAPPED] if part.values}
+        values = {part.name: part.values() for part in self.different_parts[:MAX_SWAPPED] if part.values}
 
         def matches(stored: Values, new: Values) -> bool:
             mixed = stored._replace(new=new.new, gaps=(stored.gaps[0], new.gaps[1]))

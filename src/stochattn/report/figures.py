@@ -38,7 +38,7 @@ _LOOK = {
 
 def histogram(new: Array, stored: Array, lines: Mapping[str, float], label: str) -> str:
     """Plot a histogram of new values (n,) and the outline of one of stored values (m,), with named vertical lines."""
-    with _axes() as (figure, axes):
+    with _axes() as axes:
         values = np.concatenate([new, stored])
         low, high = float(values.min()), float(values.max())
         edges = np.linspace(low, high if high > low else low + 1e-3, 41).tolist()
@@ -47,27 +47,27 @@ def histogram(new: Array, stored: Array, lines: Mapping[str, float], label: str)
         if len(stored):
             label_stored = "stored, against all others"
             axes.hist(stored, edges, weights=weights[1], color=OLD, histtype="step", linewidth=1.4, label=label_stored)
-        return _svg(figure, axes, lines, label, "share")
+        return _svg(axes, lines, label, "share")
 
 
 def cumulative(new: Array, stored: Array, lines: Mapping[str, float], label: str) -> str:
     """Plot shares of new and of stored values below each value, with named vertical lines."""
-    with _axes() as (figure, axes):
+    with _axes() as axes:
         for values, color, name in ((new, NEW, "new to stored"), (stored, OLD, "stored to each other")):
             if len(values):
                 x = np.quantile(values, np.linspace(0, 1, min(len(values), 400)))
                 axes.step(x, np.linspace(0, 1, len(x)), where="post", color=color, label=name, linewidth=1.6)
         axes.set_xlim(left=0)
-        return _svg(figure, axes, lines, label, "cumulative share")
+        return _svg(axes, lines, label, "cumulative share")
 
 
 def entropy(betas: Array, entropies: Array, ceiling: float, lines: Mapping[str, float]) -> str:
     """Plot attention entropy against beta, with named betas."""
-    with _axes() as (figure, axes):
+    with _axes() as axes:
         axes.plot(betas, entropies, color=NEW, linewidth=1.8)
         axes.axhline(ceiling, color=SOFT, linewidth=0.8, linestyle=":")
         axes.set(xscale="log", xlim=(float(betas[0]), float(betas[-1])), ylim=(0, None))
-        return _svg(figure, axes, lines, "β", "attention entropy, nats")
+        return _svg(axes, lines, "β", "attention entropy, nats")
 
 
 def plane(stored: Array, new: Array, shares: Array, colors: tuple[list[str], list[str]] | None) -> str:
@@ -75,7 +75,7 @@ def plane(stored: Array, new: Array, shares: Array, colors: tuple[list[str], lis
 
     shares: (2,) of the variance. The plot is a PNG, because an SVG of many points would be large.
     """
-    with _axes(5.2, 4.3) as (figure, axes):
+    with _axes(5.2, 4.3) as axes:
         # New points are on top if there are few of them, and below if they would hide the stored points.
         above = 3 if len(new) < len(stored) else 1
         of_stored, of_new = colors or (OLD, NEW)
@@ -88,33 +88,32 @@ def plane(stored: Array, new: Array, shares: Array, colors: tuple[list[str], lis
         axes.scatter([], [], s=20, marker="^", c=ink[0], linewidths=0, label="new")
         axes.scatter([], [], s=26, facecolors="none", edgecolors=ink[1], linewidths=1.1, label="stored")
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-        return png(_save(figure, format="png", dpi=200, metadata={"Software": None}))
+        return png(_save(axes, format="png", dpi=200, metadata={"Software": None}))
 
 
 @contextmanager
-def _axes(width: float = 4.4, height: float = 3.1) -> Iterator[tuple[Any, Any]]:
-    """Create a figure of this size in inches and its axes; labels must stay readable at the width of a phone."""
+def _axes(width: float = 4.4, height: float = 3.1) -> Iterator[Any]:
+    """Create the axes of a figure of this size in inches; labels must stay readable at the width of a phone."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_LOOK):
-        figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-        yield figure, figure.subplots()
+        yield Figure(figsize=(width, height), layout="constrained", facecolor="white").subplots()
 
 
-def _svg(figure: Any, axes: Any, lines: Mapping[str, float], x: str, y: str) -> str:
+def _svg(axes: Any, lines: Mapping[str, float], x: str, y: str) -> str:
     """Add named vertical lines, axis labels, and a legend above the plot, where it hides nothing; return the SVG."""
     for (label, position), dash in zip(lines.items(), ("-", "--"), strict=False):
         axes.axvline(position, color=INK, linestyle=dash, linewidth=1.2, label=label)
     axes.set(xlabel=x, ylabel=y)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
-    return svg(_save(figure, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))))
+    return svg(_save(axes, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))))
 
 
-def _save(figure: Any, **options: object) -> bytes:
+def _save(axes: Any, **options: object) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, **options)
+    axes.figure.savefig(buffer, **options)
     return buffer.getvalue()
 
 
@@ -138,7 +137,8 @@ def item_map(evidence: Evidence) -> Html:
         of_stored, of_new = ([by_class.get(label, OTHERS) for label in labels.tolist()] for labels in shown)
         colors = of_stored, of_new
         legend = join(["Colors are classes:", *_list_keys(by_class, classes, evidence.synth.kind), "."])
-    plot = plane(*_project(stored[chosen], new[drawn]), colors)
+    components = ItemMap(stored[chosen])
+    plot = plane(components.stored, components.project(new[drawn]), components.shares, colors)
     about = join([about, legend])
     return figure(plot, f"Scatter plot of stored and new {items} in two principal components", about, "map")
 
@@ -155,19 +155,29 @@ def _list_keys(by_class: dict[str, str], classes: Classes, kind: AnyKind) -> Ite
         yield f"; a new {kind.item} has that of the stored {kind.item} nearest to it"
 
 
-def _project(stored: Array, new: Array) -> tuple[Array, Array, Array]:
-    """Project on two principal components of stored rows: (K, 2), (n, 2), and their shares of the variance (2,)."""
-    from sklearn.decomposition import PCA
+class ItemMap:
+    """Rows as points of a plane along two principal components of at most `MAX_POINTS` of the stored rows (K, d).
 
-    padded = np.zeros((len(stored), 2)), np.zeros((len(new), 2)), np.zeros(2)
-    n_components = min(2, *stored.shape)
-    if np.ptp(stored, axis=0).any():  # a single row has no direction either
-        solver = "randomized" if n_components < min(stored.shape) else "full"
-        pca = PCA(n_components, svd_solver=solver, random_state=0).fit(stored)
-        values = pca.transform(stored), pca.transform(new), pca.explained_variance_ratio_
-        for array, value in zip(padded, values, strict=True):
-            array[..., :n_components] = value
-    return padded
+    stored: points of the stored rows (K, 2); shares: of the variance (2,)
+    """
+
+    def __init__(self, stored: Array, solver: str = "randomized") -> None:
+        from sklearn.decomposition import PCA
+
+        rows = stored[spaced_indices(len(stored), MAX_POINTS)]
+        n = min(2, *rows.shape) if np.ptp(rows, axis=0).any() else 0  # a single row has no direction
+        pca = PCA(n, svd_solver=solver if n < min(rows.shape) else "full", random_state=0)
+        self._pca = pca.fit(rows) if n else None
+        self.stored, self.shares = self.project(stored), np.zeros(2)
+        if self._pca is not None:
+            self.shares[:n] = self._pca.explained_variance_ratio_
+
+    def project(self, rows: Array) -> Array:
+        """Project rows (n, d) on points (n, 2)."""
+        points = np.zeros((len(rows), 2))
+        if self._pca is not None:
+            points[:, : self._pca.n_components_] = self._pca.transform(rows)
+        return points
 
 
 MAX_OVERLAYS, MIN_BINS, MAX_BINS, MAX_CATEGORIES = 24, 8, 24, 8

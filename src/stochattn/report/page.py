@@ -37,6 +37,7 @@ SIGNS = {True: ("✓", "good", "passed"), False: ("✗", "bad", "failed"), None:
 MAX_NOTES = 50
 MAX_MARK = 1000  # bytes at the beginning of a page that hold its mark
 Pairs: TypeAlias = Sequence[tuple[str, str]]
+STYLE = files(__package__).joinpath("style.css").read_text("utf-8")
 _MARK = '<meta name="generator" content="stochattn report">'
 """The mark of a page of this package, which a later report may replace."""
 _HEAD = f"""<meta charset="utf-8">{_MARK}\
@@ -48,8 +49,7 @@ _HEAD = f"""<meta charset="utf-8">{_MARK}\
 
 def document(title: str, kind: AnyKind, *children: str) -> str:
     """Return a complete page that loads nothing and runs no script."""
-    style = files(__package__).joinpath("style.css").read_text("utf-8") + kind.display.style
-    head = f"{_HEAD}<title>{text(title)}</title><style>{style}</style>"
+    head = f"{_HEAD}<title>{text(title)}</title><style>{STYLE}{kind.display.style}</style>"
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{join(children, chr(10))}</body></html>\n'
 
 

@@ -167,13 +167,13 @@ export function render({ model }) {
   let shown = [];
   const build = () => {
     shown = [];
-    const sections = [];
-    let place = null;
+    let place = make("div", { class: "fields" });  // of fields before the first section
+    const sections = [place];
     for (const field of model.fields) {
       if (field.type === "section") {
         const inside = make("div", { class: "fields" });
         place = inside;
-        sections.push(field.plain ? inside : field.folded === undefined ? make("section", {}, make("h2", {}, field.label), inside)
+        sections.push(field.folded === undefined ? make("section", {}, make("h2", {}, field.label), inside)
           : make("details", { open: !field.folded && innerWidth > 900, "data-section": field.id }, make("summary", {}, field.label), inside));
         continue;
       }
@@ -181,7 +181,7 @@ export function render({ model }) {
       shown.push(one);
       place.append(one.element);
     }
-    root.replaceChildren(...sections);
+    root.replaceChildren(...sections.filter((one) => one.hasChildNodes()));
     update();
   };
   const update = () => shown.forEach((one) => one.update(model.state[one.id] ?? {}));
