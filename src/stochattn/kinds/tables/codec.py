@@ -88,21 +88,24 @@ class Filling:
 
     def _predict(self, deviations: Array, is_missing: Array) -> Array:
         """Mean of the missing features given the present ones (n, p − m), both centered: (n, m)."""
-        present, missing = self.centered[:, ~is_missing], self.centered[:, is_missing]
-        weight = self.share / len(self.centered)
-        if present.shape[1] <= len(present):
-            inner = weight * present.T @ present + self.ridge * np.eye(present.shape[1])
-            return np.asarray(weight * np.linalg.solve(inner, deviations.T).T @ (present.T @ missing))  # never (n, K)
+        present, missing = np.flatnonzero(~is_missing), np.flatnonzero(is_missing)
+        (K, p), weight = self.centered.shape, self.share / len(self.centered)
+        if p <= K:
+            inner = weight * self._products[np.ix_(present, present)] + self.ridge * np.eye(len(present))
+            cross = self._products[np.ix_(present, missing)]
+            return np.asarray(weight * np.linalg.solve(inner, deviations.T).T @ cross)  # never (n, K)
         # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is smaller. It is that of
         # all features, which is computed once, less that of the missing features, where these are few.
-        few = 2 * missing.shape[1] < present.shape[1]
-        products = self._products - missing @ missing.T if few else present @ present.T
-        inner = weight * products + self.ridge * np.eye(len(present))
-        return np.asarray(weight * np.linalg.solve(inner, present @ deviations.T).T @ missing)
+        x, absent = self.centered[:, present], self.centered[:, missing]
+        products = self._products - absent @ absent.T if 2 * len(missing) < len(present) else x @ x.T
+        inner = weight * products + self.ridge * np.eye(K)
+        return np.asarray(weight * np.linalg.solve(inner, x @ deviations.T).T @ absent)
 
     @cached_property
     def _products(self) -> Array:
-        return np.asarray(self.centered @ self.centered.T)
+        """Products of the features (p, p), or of the centered rows (K, K) where these are fewer."""
+        x = self.centered
+        return np.asarray(x.T @ x if x.shape[1] <= len(x) else x @ x.T)
 
 
 def _shrinkage(centered: Array) -> float:
