@@ -25,7 +25,7 @@ from .. import lazy_pandas as pd
 from ..delimited.formulas import from_text
 from ..delimited.reading import read_texts
 from ..smoothing import rows_are_smooth
-from .codec import RawSignals, SignalCodec
+from .codec import SignalCodec
 from .description import WAV_EXTENSIONS
 
 CLASS_NAMES = ("class", "label", "target", "y")
@@ -37,7 +37,7 @@ _COLUMN = re.compile(r"(.+)@(\d+)")
 
 def read_csv(
     path: Path, label: str | None, like: SignalCodec | None = None, *, recording: bool = False, sheet: str | None = None
-) -> RawSignals:
+) -> SignalCodec:
     """The signals of a file of delimited text.
 
     label: the column of classes: its name, first or last; None to detect it
@@ -85,7 +85,7 @@ def read_csv(
     signals = [signal[:, :end] for signal, end in zip(array, ends, strict=True)] if unequal else array
     labels = None if label is None else tuple(map(str, file.frame[label]))
     ids = tuple(map(str, range(1, len(signals) + 1) if id_column is None else file.frame[id_column]))
-    return RawSignals(
+    return SignalCodec(
         signals,
         ids,
         channels,
@@ -152,7 +152,7 @@ def parse_columns(points: list[str], path: str) -> tuple[tuple[str, ...], list[i
 REMEDY = "Write @data, then a line per signal: values between commas, channels between colons, the class last"
 
 
-def read_ts(path: Path) -> RawSignals:
+def read_ts(path: Path) -> SignalCodec:
     """The signals of a .ts file."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
@@ -194,7 +194,7 @@ def read_ts(path: Path) -> RawSignals:
     if labels is not None and "classlabel" not in header and min(Counter(labels).values()) == 1:
         labels = None  # numbers to predict, most of them different
         notes = ("the last number of each line is a @targetLabel that differs between signals, and is left out",)
-    return RawSignals(signals, ids, channels, labels, notes, flat=C == 1)
+    return SignalCodec(signals, ids, channels, labels, notes, flat=C == 1)
 
 
 def _parse_line(path: Path, number: int, text: str, labeled: bool | None) -> tuple[list[list[float]], str]:
@@ -233,7 +233,7 @@ HEADER = ["file", "class"]
 SIDES = ("left", "right")
 
 
-def read_wav_folder(folder: Path) -> RawSignals:
+def read_wav_folder(folder: Path) -> SignalCodec:
     """The signals of the visible files of a folder; classes are sub-folders, or in the table that a writer wrote."""
     paths = sorted(folder.rglob("*"), key=lambda file: file.relative_to(folder).as_posix())
     visible = (path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts))
@@ -252,7 +252,7 @@ def read_wav_folder(folder: Path) -> RawSignals:
     return read_wav(files, ids, tuple(classes[name] for name in ids) if set(ids) <= set(classes) else None)
 
 
-def read_wav(files: list[Path], ids: tuple[str, ...], labels: tuple[str, ...] | None) -> RawSignals:
+def read_wav(files: list[Path], ids: tuple[str, ...], labels: tuple[str, ...] | None) -> SignalCodec:
     """The signals of WAV files."""
     signals, rates, widths = zip(*map(_load, files), strict=True)
     C, rate = len(signals[0]), rates[0]
@@ -265,7 +265,7 @@ def read_wav(files: list[Path], ids: tuple[str, ...], labels: tuple[str, ...] | 
             raise InputError(f"{file} has {rule}. Convert them to one of the two.")
     channels = SIDES if C == 2 else tuple(str(c + 1) for c in range(C))
     bits = 8 * max(widths)
-    return RawSignals(signals, ids, channels, labels, flat=C == 1, step=2.0 ** (1 - bits), rate=rate, bits=bits)
+    return SignalCodec(signals, ids, channels, labels, flat=C == 1, step=2.0 ** (1 - bits), rate=rate, bits=bits)
 
 
 def _load(path: Path) -> tuple[Array, int, int]:

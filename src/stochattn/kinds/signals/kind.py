@@ -23,7 +23,7 @@ from .description import SignalDeformationOptions, SignalDescription, SignalOpti
 from .formats import make_class_words
 from .generator.deformations import SignalDeformations
 from .generator.window_fit import fit_time_windows
-from .reading import NONE, convert_array, join_signals, make_codec, read_signals
+from .reading import NONE, convert_array, cut_to_length, join_signals, make_codec, read_signals
 from .writing import SignalWriter, compare_signals, signal_statistics
 
 GeneratorOptions: TypeAlias = SignalDeformationOptions | TimeWindowOptions | HopfieldOptions | NoOptions
@@ -166,7 +166,7 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
         return {"channels": list(codec.channels)}
 
     def read_new(self, codec: SignalCodec, path: Path) -> Array:
-        signals = np.asarray(read_signals(path, like=codec).make_equally_long(str(path)).signals, dtype=np.float64)
+        signals = cut_to_length(read_signals(path, like=codec), str(path)).stored
         if signals.shape[1:] != codec.stored.shape[1:]:
             (C, T), (c, t) = codec.stored.shape[1:], signals.shape[1:]
             rule = f"signals have {c} channels of {t} points, and the stored ones {C} of {T}"
@@ -203,7 +203,7 @@ def _stretch(codec: SignalCodec, text: str, value: str, start: int, stop: int) -
         except InputError:
             rule = f"{value!r} must be the id of a stored signal, a file with one signal, or a number"
             raise InputError(f"condition {text!r}: {rule}.") from None
-    signals = read_signals(Path(value)).make_equally_long(value).signals
+    signals = cut_to_length(read_signals(Path(value)), value).stored
     if len(signals) != 1 or signals.shape[2] not in (codec.length, stop - start):
         rule = f"must hold one signal of {codec.length} or of {stop - start} points"
         raise InputError(f"condition {text!r}: {value} {rule}; got {len(signals)} of {signals.shape[2]} points.")

@@ -77,10 +77,9 @@ class LocalHeads:
     def __init__(
         self, images: Array, log_r: Array | None = None, radius: float | None = None, illumination: bool | None = None
     ) -> None:
-        self._memories = ImageMemories(images, log_r, illumination)
-        self.splits_illumination = self._memories.illumination is not None
+        self.memories = ImageMemories(images, log_r, illumination)
         if radius is None:
-            self.radius, self.radius_rule = _matched_distance_radius(self._memories)
+            self.radius, self.radius_rule = _matched_distance_radius(self.memories)
         else:
             self.radius, self.radius_rule = float(radius), RadiusRule.GIVEN
 
@@ -92,27 +91,7 @@ class LocalHeads:
 
         conditioned: a mask (H, W[, channels]) and an image, whose values new images have where the mask is true
         """
-        return self.draw(check_count("n", n), seed_of(rng), self.annealing(conditioned))
-
-    def annealing(self, conditioned: MaskAndImage | None = None) -> Annealing:
-        """The preparation of `sample`, for callers that draw often."""
-        if conditioned is not None and self.splits_illumination:
-            raise ValueError("conditioned pixels need heads that do not split illumination: pass illumination=False.")
-        return Annealing(self._memories, self.radius, conditioned)
-
-    def draw(self, n: int, seed: int, annealing: Annealing) -> Array:
-        """The images of `sample`."""
-        memories = self._memories
-        draws = empty((n, *memories.mean.shape), memories.rows)
-        with Progress(n, "drawing images") as bar:
-            for first in range(0, n, annealing.batch):
-                draws[first : first + annealing.batch] = annealing.draw(first, seed, Purpose.START)[: n - first]
-                bar.update(min(first + annealing.batch, n))
-        images = memories.to_images(draws)
-        if annealing.precision is None:
-            return images
-        mask, image = (values.reshape(images.shape[1:]) for values in (annealing.mask, annealing.image))
-        return namespace(images).where(mask, image, images)
+        return Annealing(self.memories, self.radius, conditioned).sample(check_count("n", n), seed_of(rng))
 
 
 def smallest_radius(memories: ImageMemories) -> int:
@@ -141,6 +120,8 @@ class Annealing:
         self.sigmas, smallest = noise_levels(memories), smallest_radius(memories)
         self.radii = [min(max(round(radius * sigma), smallest), self.covering) for sigma in self.sigmas]
         if conditioned is not None:
+            if memories.illumination is not None:
+                raise ValueError("conditioned pixels need illumination=False: its mixture with detail has no one value.")
             mask, image = map(to_numpy, conditioned)
             mask = np.broadcast_to(mask.reshape(memories.H, memories.W, -1), memories.mean.shape)
             levels = np.where(mask, image.reshape(mask.shape).astype(np.float64), 0.0)
@@ -150,6 +131,19 @@ class Annealing:
             self.precision = 1 + (CONDITIONED_NOISE**-2 - 1) * like(self.mask, memories.rows)
         with full_precision(memories.rows):
             self.half_norms = {r: memories.half_norms(r, self.precision) for r in set(self.radii)}
+
+    def sample(self, n: int, seed: int) -> Array:
+        """The images of `LocalHeads.sample`."""
+        draws = empty((n, *self.memories.mean.shape), self.memories.rows)
+        with Progress(n, "drawing images") as bar:
+            for first in range(0, n, self.batch):
+                draws[first : first + self.batch] = self.draw(first, seed, Purpose.START)[: n - first]
+                bar.update(min(first + self.batch, n))
+        images = self.memories.to_images(draws)
+        if self.precision is None:
+            return images
+        mask, image = (values.reshape(images.shape[1:]) for values in (self.mask, self.image))
+        return namespace(images).where(mask, image, images)
 
     def draw(self, first: int, seed: int, purpose: Purpose) -> Array:
         """A batch of images from number `first` on, around the mean and in units of contrast: (batch, H, W, C)."""
@@ -231,6 +225,10 @@ class ConditionedPixels:
     rectangles: Array  # booleans, true for conditions on rectangles
     levels: Array  # pixel values in [0, 1], zero where nothing is conditioned
 
+    @property
+    def mask(self) -> Array:
+        return self.pixels | self.rectangles
+
 
 @dataclass(frozen=True, eq=False)
 class PatchGenerator:
@@ -259,18 +257,17 @@ class PatchGenerator:
 
     @cached_property
     def _annealing(self) -> Annealing:
-        if self.conditioned is None:
-            return self.heads.annealing()
-        return self.heads.annealing((self.conditioned.pixels | self.conditioned.rectangles, self.conditioned.levels))
+        mask_and_image = None if self.conditioned is None else (self.conditioned.mask, self.conditioned.levels)
+        return Annealing(self.heads.memories, self.heads.radius, mask_and_image)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new images (n, h, w[, 3]), and the stored one nearest to each."""
         seed = int(rng.integers(2**63))
-        drawn = np.asarray(self.heads.draw(n, seed, self._annealing))
+        images = np.asarray(self._annealing.sample(n, seed))
         if self.warp and self.conditioned is None:
-            drawn = random_warps(drawn, self.warp, seed)
-        nearest = nearest_rows(*(x.reshape(len(x), -1) for x in (drawn, self.levels)))
-        return Generated(drawn, self.kept[nearest])
+            images = random_warps(images, self.warp, seed)
+        nearest = nearest_rows(*(x.reshape(len(x), -1) for x in (images, self.levels)))
+        return Generated(images, self.kept[nearest])
 
     def condition(self, observation: ConditionedPixels) -> PatchGenerator:
         """The generator of images with these pixel values; images are not warped, which would move the values."""
