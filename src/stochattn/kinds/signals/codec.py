@@ -62,7 +62,7 @@ class SignalCodec(Codec):
         if self.shared_normalization is not None:
             return self.shared_normalization
         if self.step is not None and self.bits is None:
-            return Normalization.none(self.length, len(self.channels))
+            return Normalization((self.length, len(self.channels)))
         return Normalization.of(np.swapaxes(self.stored, 1, 2))
 
     def encode(self, items: Array) -> Array:

@@ -106,6 +106,7 @@ class LocalDistributions:
         self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
         spread = np.square(signals - signals.mean(0)).mean((0, 1))
         self.spread = np.where(spread > np.square(MIN_SCALE * np.abs(signals).max()), spread, 0.0)  # (C,)
+        self._unit = np.where(self.spread > 0, self.spread, 1.0)
 
     @cached_property
     def shifted(self) -> dict[int, ShiftedClass]:
@@ -133,52 +134,45 @@ class LocalDistributions:
         """The distribution around signal i, shifted by a lag."""
         if (i, lag) in self._cache:
             return self._cache[i, lag]
-        shifted = self._shifted(i)
-        result = self._fit_aligned(i) if shifted is None else self._fit_shifted(i, lag, shifted)
+        result = self._fit(i, lag)
         if (len(self._cache) + 1) * sum(part.nbytes for part in result) <= MAX_DISTRIBUTION_BYTES:
             self._cache[i, lag] = result
         return result
 
-    def _fit_aligned(self, i: int) -> LocalSignalDistribution:
-        members = np.flatnonzero(self._classes == self._classes[i])
-        members = members if len(members) > 1 else np.arange(len(self.signals))
-        candidates, T = members[members != i], self.signals.shape[1]
-        k = self.n_neighbors(len(candidates))
-        distances = np.square(self._seen[candidates] - self._seen[i]).sum((1, 2))
-        near = candidates[np.argsort(distances, kind="stable")[: CANDIDATES * k]]
-        fixed, center = (np.broadcast_to(x[i], (len(near), *x.shape[1:])) for x in (self._seen, self.signals))
-        warps = register(self._seen[near], fixed, T, self._normalization)
-        warped = self._normalization.match(
-            interpolate_cubic(self.signals[near], warps), self._normalization.statistics(center)
-        )
-        return self._combine_most_similar(k, warps - np.arange(T), warped - center)
+    def _fit(self, i: int, lag: int) -> LocalSignalDistribution:
+        """The distribution around signal i, with margins if its class is not aligned.
 
-    def _fit_shifted(self, i: int, lag: int, shifted: ShiftedClass) -> LocalSignalDistribution:
-        """The distribution around signal i of a class that is not aligned, shifted by a lag, with margins."""
-        center, scale = shifted.view(i, lag), self.signals.std((0, 1))
-        scale = np.where(scale > 0, scale, 1.0)
-        k = self.n_neighbors(len(shifted.members) - 1)
-        near = shifted.find_nearest(i, lag, scale, CANDIDATES * k)
-        seen, times = resample_to_grid(np.concatenate([center[None], near]), scale), np.arange(len(center))
-        fixed = np.broadcast_to(seen[0], seen[1:].shape)
-        u = register(seen[1:], fixed, len(center), self._normalization) - times
-        u = shifted.close(u) if shifted.is_closed else u
-        statistics = self._normalization.statistics(np.broadcast_to(center, near.shape))
-        warped = self._normalization.match(interpolate_cubic(near, times + u), statistics)
-        return self._combine_most_similar(k, u, warped - center)
-
-    def _combine_most_similar(self, k: int, warps: Array, values: Array) -> LocalSignalDistribution:
-        """The distribution of the k of displacements (n, T) and differences (n, T, C) with least smooth differences.
-
-        Noise is smoothed away; otherwise the signals with the least noise would be neighbors of all.
+        Neighbors have the least smooth differences after a warp; else those with the least noise would serve all.
         """
         from scipy.ndimage import gaussian_filter1d
 
-        unit = np.where(self.spread > 0, self.spread, 1.0)
+        shifted = self._shifted(i)
+        if shifted is None:
+            members = np.flatnonzero(self._classes == self._classes[i])
+            members = members if len(members) > 1 else np.arange(len(self.signals))
+            others = members[members != i]
+            k = self.n_neighbors(len(others))
+            distances = np.square(self._seen[others] - self._seen[i]).sum((1, 2))
+            near = others[np.argsort(distances, kind="stable")[: CANDIDATES * k]]
+            center, moving, seen = self.signals[i], self.signals[near], self._seen[[i, *near]]
+        else:
+            center, scale = shifted.view(i, lag), self.signals.std((0, 1))
+            scale = np.where(scale > 0, scale, 1.0)
+            k = self.n_neighbors(len(shifted.members) - 1)
+            moving = shifted.find_nearest(i, lag, scale, CANDIDATES * k)
+            seen = resample_to_grid(np.concatenate([center[None], moving]), scale)
+        times, fixed = np.arange(len(center)), np.broadcast_to(seen[0], seen[1:].shape)
+        warps = register(seen[1:], fixed, len(center), self._normalization)
+        u = warps - times
+        if shifted is not None:
+            u = shifted.close(u) if shifted.is_closed else u
+            warps = times + u
+        statistics = self._normalization.statistics(np.broadcast_to(center, moving.shape))
+        values = self._normalization.match(interpolate_cubic(moving, warps), statistics) - center
         thinned = block_means(values, MAX_COMPARED_POINTS)
         smooth = gaussian_filter1d(thinned, SMOOTHNESS * thinned.shape[1], axis=1, mode="nearest")
-        best = np.argsort((np.square(smooth) / unit).sum((1, 2)), kind="stable")[:k]
-        return LocalSignalDistribution.of(warps[best], values[best])
+        best = np.argsort((np.square(smooth) / self._unit).sum((1, 2)), kind="stable")[:k]
+        return LocalSignalDistribution.of(u[best], values[best])
 
     def _calibration_signals(self, label: int) -> list[int]:
         """The signals that calibrate the deviations of a class: its members, or all signals if it has few."""
@@ -192,11 +186,11 @@ class LocalDistributions:
         Steps by c towards the means remove 1 − (1 − c)² = s² of the squared distances to them, summed over signals.
         """
         if label not in self._factors:
-            sums, unit = np.zeros((2, 2)), np.where(self.spread > 0, self.spread, 1.0)
+            sums = np.zeros((2, 2))
             for i in self._calibration_signals(label):
                 local = self.distribution(i)
                 sums[0] += np.square(local.warp).sum(), np.square(local.warps).sum()
-                sums[1] += (np.square(local.value) / unit).sum(), (np.square(local.values) / unit).sum()
+                sums[1] += (np.square(local.value) / self._unit).sum(), (np.square(local.values) / self._unit).sum()
             of_time, of_value = (math.sqrt(a / b) if b > 0 else 1.0 for a, b in sums)
             self._factors[label] = of_time, of_value
         return self._factors[label]
@@ -318,7 +312,6 @@ class SignalDeformations:
 
     @cached_property
     def distributions(self) -> LocalDistributions:
-        """The local distributions of the signals."""
         if self.computed is not None:
             return self.computed.with_scale(self.scale)
         return LocalDistributions(self.signals, self.classes, self.scale, self.neighbors)
