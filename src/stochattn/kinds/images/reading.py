@@ -25,17 +25,18 @@ from ..._backend.array_files import (
     read_zarr,
     zarr_header,
 )
-from ..._backend.arrays import Array, ArrayLike
+from ..._backend.arrays import Array, to_numpy
 from ..._backend.checks import first_line
 from .. import InputError
 from ..options import describe_extension, with_count
 from ..summary import SUMMARY
 from .codec import CONTACT_SHEET, NEW_NAME, SHAPES, TABLE, ImageCodec, convert_pixels
-from .description import IMAGE_EXTENSIONS
+from .description import IMAGE_EXTENSIONS, ImageOptions
 
 IMAGE_NAMES = ("images", "X", "x", "data", "arr_0")
 LABEL_NAMES = ("target", "labels", "y", "label")
 ID_NAMES = ("ids", "names")
+MISSING = ("<NA>", "NaT")  # how pandas writes missing values
 DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 MAX_SIDE = 128  # images are shrunk to this number of pixels along the longer side, unless a size is given
 MAX_PIXELS = 2**26  # of all images together: as numbers, and again as components, they take about 2 GB
@@ -49,25 +50,48 @@ FRAMES = f"file has several images, {ONLY_FIRST}", f"files have several images, 
 _SOURCES = "name a folder of images, an .npz or an .npy file, or a Zarr array"
 
 
-def read(path: Path, size: str | None, color: bool | None, parts: Sequence[Path] = ()) -> ImageCodec:
-    """The images of a folder, a file or a Zarr array, or of the files `parts`; options as in `ImageOptions`."""
-    if parts:
-        return _resize_all(_join(parts), size, color)
-    return _from_folder(path, size, color) if _is_folder(path) else _resize_all(_read_arrays(path), size, color)
+def read(path: Path, options: ImageOptions, parts: Sequence[Path] = ()) -> ImageCodec:
+    """The images of a folder, a file or a Zarr array, or of the files `parts`."""
+    if not parts and _is_folder(path):
+        codec = _from_folder(path, options)
+    else:
+        codec = _resize_all(_join(parts) if parts else _read_arrays(path), options.size, options.colour)
+    return _name_images(codec, options).require_variety(str(path))
 
 
-def convert_array(array: ArrayLike, size: str | None, color: bool | None) -> ImageCodec:
+def convert_array(array: Array, options: ImageOptions) -> ImageCodec:
     """The images of an array, at their own size unless another is given."""
-    levels, notes = convert_pixels(np.asarray(array), "images", rescale=True)
+    levels, notes = convert_pixels(array, "images", rescale=True)
     codec = ImageCodec(levels, tuple(str(i + 1) for i in range(len(levels))), notes=notes)
-    return _resize_all(codec, size or f"{levels.shape[2]}x{levels.shape[1]}", color)
+    codec = _resize_all(codec, options.size or f"{levels.shape[2]}x{levels.shape[1]}", options.colour)
+    return _name_images(codec, options).require_variety("images")
+
+
+def _name_images(codec: ImageCodec, options: ImageOptions) -> ImageCodec:
+    """The codec with the ids and labels of the options; InputError where a name is missing or has several values."""
+    for name, values in (("ids", options.ids), ("labels", options.labels)):
+        if values is None:
+            continue
+        if not hasattr(values, "__len__"):
+            raise InputError(f"{name} must be a list of a name for each of the {codec.K} images; got {values!r}.")
+        names = list(values if isinstance(values, list | tuple | str) else to_numpy(values))
+        if len(names) != codec.K:
+            raise InputError(f"{name} must name each of the {codec.K} images; got {len(names)}.")
+        for i, value in enumerate(names):
+            if np.ndim(value):
+                rule = f"{name} must have one name for each image; image {i + 1} has {np.size(value)} values"
+                raise InputError(f"{rule}. If they are one-hot, pass the number of the class, {name}.argmax(1).")
+            if value is None or (isinstance(value, float | np.floating) and np.isnan(value)) or str(value) in MISSING:
+                raise InputError(f"{name}: image {i + 1} has {value}. Give it a name, or leave the image out.")
+        codec = replace(codec, **{name: tuple(map(str, names))})  # type: ignore[arg-type]
+    return codec
 
 
 def read_new_images(path: Path, shape: tuple[int, ...]) -> Array:
     """New images (n, h, w[, 3]) of this shape, from a folder, a file or a Zarr array; InputError for others."""
     if path.suffix.lower() in IMAGE_EXTENSIONS and path.is_file():
-        remedy = "Write the new ones to a folder or an .npz file, and name that"
-        raise InputError(f"{path} is one picture, such as a contact sheet, and not several. {remedy}.")
+        remedy = "Write the new images to a folder or an .npz file, and name that"
+        raise InputError(f"{path} is one image, such as a contact sheet, and not several. {remedy}.")
     if _is_folder(path):
         arrays = [(file, np.asarray(load(file)[0])[None]) for file in _list_files(path)[0]]
     else:
@@ -83,19 +107,20 @@ def read_new_images(path: Path, shape: tuple[int, ...]) -> Array:
     return convert_color(joined, len(shape) == 3)[0]
 
 
-def read_new_labels(path: Path) -> tuple[str, ...] | None:
+def read_new_labels(path: Path) -> Array | None:
     """The classes of new images: sub-folders, the table that a writer wrote beside them, or an array of the file."""
     if not _is_folder(path):
-        return _read_arrays(path, rescale=False).labels
+        labels = _read_arrays(path, rescale=False).labels
+        return None if labels is None else np.array(labels)
     names = [file.relative_to(path).as_posix() for file in _list_files(path)[0]]
-    if any("/" in name for name in names):
-        return tuple(name.split("/")[0] if "/" in name else "(none)" for name in names)
+    if folders := _folders_of(names):
+        return np.array(folders)
     try:
         rows = list(csv.DictReader(io.StringIO((path / TABLE).read_text("utf-8"))))
-        listed = {NEW_NAME.format(int(row["number"])): row["class"] for row in rows}
+        classes = {NEW_NAME.format(int(row["number"])): row["class"] for row in rows}
+        return np.array([classes[name] for name in names])
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, ValueError, TypeError):
         return None
-    return tuple(listed[name] for name in names) if set(names) <= set(listed) else None
 
 
 def load(file: Path) -> tuple[Image.Image, list[tuple[str, str]]]:
@@ -172,9 +197,9 @@ def _resize_all(codec: ImageCodec, size: str | None, color: bool | None) -> Imag
     return replace(codec, stored=images, notes=(*codec.notes, *notes, *color_notes))
 
 
-def _from_folder(folder: Path, size: str | None, color: bool | None) -> ImageCodec:
+def _from_folder(folder: Path, options: ImageOptions) -> ImageCodec:
     files, n_skipped = _list_files(folder)
-    target, size_notes = _choose_size(Counter(map(_read_size, files)), size)
+    target, size_notes = _choose_size(Counter(map(_read_size, files)), options.size)
     images = np.empty((len(files), target[1], target[0], 3), dtype=np.uint8)
     counts = Counter[tuple[str, str]]()
     for i, file in enumerate(files):
@@ -184,11 +209,17 @@ def _from_folder(folder: Path, size: str | None, color: bool | None) -> ImageCod
     skipped = "file is not an image and was skipped", "files are not images and were skipped"
     skip_notes = [with_count(n_skipped, *skipped)] if n_skipped else []
     file_notes = [with_count(counts[remark], *remark) for remark in (TRANSPARENT, DEEP, FRAMES) if counts[remark]]
-    images, color_notes = convert_color(images, color)
+    images, color_notes = convert_color(images, options.colour)
     notes = (*skip_notes, *size_notes, *file_notes, *color_notes)
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
-    labels = tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids)
-    return ImageCodec(images, ids, labels if any("/" in name for name in ids) else None, notes)
+    return ImageCodec(images, ids, _folders_of(ids), notes)
+
+
+def _folders_of(names: Sequence[str]) -> tuple[str, ...] | None:
+    """The sub-folder of each file, as its class; None without sub-folders."""
+    if not any("/" in name for name in names):
+        return None
+    return tuple(name.split("/")[0] if "/" in name else "(none)" for name in names)
 
 
 def _list_files(folder: Path) -> tuple[list[Path], int]:

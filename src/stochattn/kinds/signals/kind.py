@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.html import Html, join, tag
 from ..._backend.state import Plain
-from .. import Display, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Measures, NoOptions, Settings, Writer
+from .. import Display, Format, InputError, KeyMeasure, Kind, Measures, Settings, Writer
 from ..codec import ZARR, index_of
 from ..display import Control, GalleryItems, StretchControl, card_heading, lay_out, stored_name
 from ..generator import Generator
@@ -26,8 +26,7 @@ from .generator.window_fit import fit_time_windows
 from .reading import NONE, convert_array, cut_to_length, join_signals, make_codec, read_signals
 from .writing import SignalWriter, compare_signals, signal_statistics
 
-GeneratorOptions: TypeAlias = SignalDeformationOptions | TimeWindowOptions | HopfieldOptions | NoOptions
-MAX_POINTS_CONTROLS, MAX_CHANNELS_CONTROLS = 240, 4  # of the small plot
+MAX_POINTS_CONTROLS = 240  # of the small plot
 
 
 def signal_controls(codec: SignalCodec) -> tuple[Control, ...]:
@@ -35,7 +34,7 @@ def signal_controls(codec: SignalCodec) -> tuple[Control, ...]:
     chosen = np.unique(np.linspace(0, codec.length - 1, min(codec.length, MAX_POINTS_CONTROLS)).astype(int))
 
     def shown(k: int) -> list[list[float]]:
-        return [channel[chosen].tolist() for channel in codec.stored[k][:MAX_CHANNELS_CONTROLS]]
+        return [channel[chosen].tolist() for channel in codec.stored[k][:MAX_CHANNELS]]
 
     return (StretchControl("stretch", "Stretch to keep", codec.length, codec.channels, codec.ids, shown),)
 
@@ -64,9 +63,9 @@ def _lines(old: Array, new: Array, channel: str) -> Html:
     parts = []
     for which, values in (("old", old), ("new", new)):
         times = np.arange(len(values))
-        if len(values) > MAX_POINTS:  # the lowest and the highest point of each of some pieces
-            pieces = np.array_split(times, MAX_POINTS // 2)
-            times = np.unique([piece[end(values[piece])] for piece in pieces for end in (np.argmin, np.argmax)])
+        if len(values) > MAX_POINTS:  # the lowest and the highest point of each block
+            blocks = np.array_split(times, MAX_POINTS // 2)
+            times = np.unique([block[end(values[block])] for block in blocks for end in (np.argmin, np.argmax)])
         x = (WIDTH - 2) * times / (len(old) - 1) + 1
         y = 3 + (HEIGHT - 6) * (high - values[times]) / ((high - low) or 1.0)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
@@ -118,25 +117,24 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
     def codec_from_state(self, state: dict[str, object]) -> SignalCodec:
         return SignalCodec(**state)  # type: ignore[arg-type]
 
-    def fit_generator(self, name: str, codec: SignalCodec, weights: Array, options: GeneratorOptions) -> Generator:
+    def fit_generator(self, name: str, codec: SignalCodec, weights: Array, options: object) -> Generator:
         signals = codec.encode(codec.stored)
         if isinstance(options, SignalDeformationOptions):
             return SignalDeformations.fit(signals, weights, codec.classes, options.scale, options.neighbors)
         if isinstance(options, TimeWindowOptions):
-            for name in ("slide", "shift"):
-                if (getattr(options, name) or 0) >= codec.length:
-                    rule = f"{name} must be less than the {codec.length} points of a signal"
-                    raise InputError(f"{rule}; got {getattr(options, name)}. Leave it out to choose it.")
+            for option, points in (("slide", options.slide), ("shift", options.shift)):
+                if points is not None and points >= codec.length:
+                    rule = f"{option} must be less than the {codec.length} points of a signal; got {points}"
+                    raise InputError(f"{rule}. Leave it out to choose it.")
             return fit_time_windows(signals, weights, codec.classes, vars(options))
         if name == "rescaled":
-            conditional = SignalDeformations.fit(signals, weights, codec.classes)
-            return Rescaled(signals, weights, self.items, conditional)
+            return Rescaled(signals, weights, self.items, SignalDeformations.fit(signals, weights, codec.classes))
         return super().fit_generator(name, codec, weights, options)
 
     def parse_condition(self, codec: SignalCodec, texts: Sequence[str]) -> Mapping[object, object]:
-        """Texts [CHANNEL@]POINT=VALUE and [CHANNEL@]FIRST:LAST=ID; points count from 1 and include both ends.
+        """Conditions from strings [CHANNEL@]POINT=VALUE and [CHANNEL@]FIRST:LAST=ID; points count from 1.
 
-        ID is that of a stored signal, a file with one signal, or a number, in this order.
+        LAST is included. ID is that of a stored signal, a file with one signal, or a number, in this order.
         """
         values: dict[object, object] = {}
         for text in texts:
@@ -152,7 +150,7 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
             key = when if match[1] is None else (match[1].strip(), when)
             wanted = _stretch(codec, text, value, first - 1, last) if match[3] else _number(text, value)
             if not np.array_equal(values.setdefault(key, wanted), wanted):  # type: ignore[arg-type]
-                raise InputError(f"condition {text!r} contradicts another one of the same place: remove one of them.")
+                raise InputError(f"condition {text!r} contradicts another condition on the same points: remove one.")
         return values
 
     def writer(self, codec: SignalCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:

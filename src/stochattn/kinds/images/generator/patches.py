@@ -121,7 +121,9 @@ class Annealing:
         self.radii = [min(max(round(radius * sigma), smallest), self.covering) for sigma in self.sigmas]
         if conditioned is not None:
             if memories.illumination is not None:
-                raise ValueError("conditioned pixels need illumination=False: its mixture with detail has no one value.")
+                raise ValueError(
+                    "conditioned pixels need illumination=False: its mixture with detail has no one value."
+                )
             mask, image = map(to_numpy, conditioned)
             mask = np.broadcast_to(mask.reshape(memories.H, memories.W, -1), memories.mean.shape)
             levels = np.where(mask, image.reshape(mask.shape).astype(np.float64), 0.0)
