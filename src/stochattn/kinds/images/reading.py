@@ -73,7 +73,9 @@ def _name_images(codec: ImageCodec, options: ImageOptions) -> ImageCodec:
         if values is None:
             continue
         if not hasattr(values, "__len__"):
-            raise InputError(f"{name} must be a list of a name for each of the {codec.K} images; got {values!r}.")
+            raise InputError(
+                f"{name} must have a name for each of the {codec.K} images, such as a list; got {values!r}."
+            )
         names = list(values if isinstance(values, list | tuple | str) else to_numpy(values))
         if len(names) != codec.K:
             raise InputError(f"{name} must name each of the {codec.K} images; got {len(names)}.")

@@ -20,10 +20,10 @@ Conditioned images are drawn by the generator "patches".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -37,7 +37,7 @@ from ....core.memory import MemoryBank
 from ....core.neighbors import nearest_distances
 from ...generator import Description, Generated, few_sources
 from ..description import DeformationOptions, Features, Vary
-from .patches import ConditionedPixels, PatchGenerator
+from .patches import ConditionedPixels, PatchGenerator, SettingRule
 from .registration import Registration, SplineImages, feature_rows, find_neighbors, remove_light, restore_values
 
 
@@ -125,15 +125,6 @@ MAX_DISTRIBUTION_BYTES = 2**27
 """Bytes of local distributions that are kept; others are computed again when they are needed."""
 
 
-class ScaleRule(Enum):
-    """How a scale was set, in words."""
-
-    GIVEN = "as given"
-    MATCHED_DISTANCE = "matched-distance rule: new images are as far from the stored ones as these from each other"
-    LEAST = "the least: many stored images are nearly alike"
-    LARGEST = "the largest: the stored images are too few for the matched-distance rule, or too different"
-
-
 class Deformations:
     """New images from stored ones, by local distributions of their shapes. Immutable except for its cache.
 
@@ -181,7 +172,7 @@ class Deformations:
         self._registration = Registration(remove_light(self.images)) if computed is None else computed._registration
         self._set(vary or Vary.SHAPES, computed)
         if scale is not None:
-            self.scale, self.scale_rule = float(scale), ScaleRule.GIVEN
+            self.scale, self.scale_rule = float(scale), SettingRule.GIVEN
             return
         self.scale, self.scale_rule, distances = _matched_distance_scale(self)
         if vary is None and (not self.differ_in_shape or _are_near_copies(*distances)):
@@ -276,35 +267,30 @@ class Deformations:
         return int(np.clip(MAX_DRAW_BYTES // n_bytes, 1, MAX_DRAWS_ON_GPU))
 
     def _find_distributions(
-        self, sources: NumpyArray, mapped: Callable[..., Iterable[LocalImageDistribution]] = map
+        self, sources: NumpyArray, mapped: Callable[..., Iterable[list[LocalImageDistribution]]] = map
     ) -> list[LocalImageDistribution]:
-        """The local distributions around these stored images; new ones are fitted by `mapped`, such as in threads."""
+        """The local distributions around these stored images; new ones are fitted by `mapped`, on a GPU together."""
         missing = [i for i in dict.fromkeys(map(int, sources)) if i not in self._cache]
-        at_once = self.vary is Vary.SHAPES and on_cuda(self.images)
-        results = self._fit_shapes(missing) if at_once else mapped(self._fit_one, missing)
-        fitted = dict(zip(missing, results, strict=True))
+        size = max(len(missing), 1) if on_cuda(self.images) else 1
+        groups = [missing[first : first + size] for first in range(0, len(missing), size)]
+        fitted = dict(zip(missing, chain.from_iterable(mapped(self._fit, groups)), strict=True))
         for i, distribution in fitted.items():
             if (len(self._cache) + 1) * distribution.deviations.nbytes <= MAX_DISTRIBUTION_BYTES:
                 self._cache[i] = distribution
         return [self._cache.get(int(i)) or fitted[int(i)] for i in sources]
 
-    def _fit_shapes(self, sources: Sequence[int]) -> Iterator[LocalImageDistribution]:
-        """The distributions of shapes around these stored images, whose fields are computed together."""
+    def _fit(self, sources: Sequence[int]) -> list[LocalImageDistribution]:
         neighbors = [self._neighbors[i] for i in sources]
-        sizes = [len(indices) for indices in neighbors]
-        if sources:
-            fields = self._registration.fields(np.repeat(sources, sizes), np.concatenate(neighbors))
-            yield from map(LocalImageDistribution.of, namespace(fields).split(fields, sizes))
-
-    def _fit_one(self, i: int) -> LocalImageDistribution:
-        neighbors = self._neighbors[i]
         if self.vary is Vary.LEVELS:
-            near = self.images[like(neighbors, self.images, keep_dtype=True)]
-            return LocalImageDistribution.of(near - self.images[i])
-        return LocalImageDistribution.of(self._registration.fields(np.full(len(neighbors), i), neighbors))
+            near = (self.images[like(indices, self.images, keep_dtype=True)] for indices in neighbors)
+            return [LocalImageDistribution.of(images - self.images[i]) for i, images in zip(sources, near, strict=True)]
+        sizes = [len(indices) for indices in neighbors]
+        fields = self._registration.fields(np.repeat(sources, sizes), np.concatenate(neighbors))
+        parts = zip(np.cumsum(sizes).tolist(), sizes, strict=True)
+        return [LocalImageDistribution.of(fields[end - size : end]) for end, size in parts]
 
 
-def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tuple[NumpyArray, NumpyArray]]:
+def _matched_distance_scale(model: Deformations) -> tuple[float, SettingRule, tuple[NumpyArray, NumpyArray]]:
     """The largest scale, to 2 %, at which new images are no further from stored ones than these from each other.
 
     The rule compares the median distance from a draw to the nearest stored image with that from a stored image to the
@@ -328,16 +314,16 @@ def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tupl
     if model.vary is Vary.SHAPES:
         high = MAX_SCALE - (MAX_SCALE - MAX_SCALE_OF_ALL) * model.neighbor_share
     if np.median(measured := distances(high)) <= target:
-        return high, ScaleRule.LARGEST, (measured, among_stored)
+        return high, SettingRule.LARGEST, (measured, among_stored)
     if np.median(measured := distances(low)) > target:
-        return low, ScaleRule.LEAST, (measured, among_stored)
+        return low, SettingRule.LEAST, (measured, among_stored)
     while high > PRECISION * low:
         middle = math.sqrt(low * high)
         if np.median(further := distances(middle)) > target:
             high = middle
         else:
             low, measured = middle, further
-    return low, ScaleRule.MATCHED_DISTANCE, (measured, among_stored)
+    return low, SettingRule.MATCHED_DISTANCE, (measured, among_stored)
 
 
 def _are_near_copies(drawn: NumpyArray, stored: NumpyArray) -> bool:
@@ -364,7 +350,7 @@ class DeformationGenerator:
     scale: float | None = None  # None for the matched-distance rule
     vary: Vary | None = None  # None for pixel values if the stored images have no shapes in common, else shapes
     features: Features | None = None  # between whose values distances are measured, in place of pixel values
-    scale_rule: ScaleRule | None = None  # the rule that set the scale in an earlier fit
+    scale_rule: SettingRule | None = None  # the rule that set the scale in an earlier fit
     computed: Deformations | None = None  # of the same images with other weights or another scale
     block_items: ClassVar[int] = 64
     adjustable: ClassVar[frozenset[str]] = frozenset({"scale", "vary"})
@@ -377,7 +363,7 @@ class DeformationGenerator:
         kept = np.flatnonzero(weights > 0)
         of_kept = None if labels is None else np.array(labels)[kept]
         vary = None if options.vary is None else Vary(options.vary)
-        rule = None if options.scale_rule is None else ScaleRule[options.scale_rule]
+        rule = None if options.scale_rule is None else SettingRule[options.scale_rule]
         return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, options.scale, vary, options.features, rule)
 
     def adjusted(

@@ -55,12 +55,14 @@ With too few memories for the rule, the fallback favors coherence. The rule reso
 MaskAndImage: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 
-class RadiusRule(Enum):
-    """How a window radius was set, in words."""
+class SettingRule(Enum):
+    """How a window radius, or a scale of deformations, was set, in words."""
 
     GIVEN = "as given"
     MATCHED_DISTANCE = "matched-distance rule: new images are as far from the stored ones as these from each other"
     FALLBACK = "the stored images are too few for new ones to be as far from them as the matched-distance rule asks"
+    LEAST = "the least: many stored images are nearly alike"
+    LARGEST = "the largest: the stored images are too few for the matched-distance rule, or too different"
 
 
 class LocalHeads:
@@ -81,7 +83,7 @@ class LocalHeads:
         if radius is None:
             self.radius, self.radius_rule = _matched_distance_radius(self.memories)
         else:
-            self.radius, self.radius_rule = float(radius), RadiusRule.GIVEN
+            self.radius, self.radius_rule = float(radius), SettingRule.GIVEN
 
     def sample(self, n: int, rng: object = None, conditioned: MaskAndImage | None = None) -> Array:
         """n new images, (n, H, W) or (n, H, W, channels), in the memories' library, dtype and device.
@@ -164,7 +166,7 @@ class Annealing:
         return x if self.precision is None else namespace(x).where(self.mask, self.values, x)
 
 
-def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule]:
+def _matched_distance_radius(memories: ImageMemories) -> tuple[float, SettingRule]:
     """The radius at which new images are as far from the memories as these are from each other, and its rule.
 
     It is the largest, to 5 %, at which the median distance from a draw of a fixed seed to its nearest memory is at
@@ -185,7 +187,7 @@ def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule
     low, high, largest = MIN_RADIUS, MIN_RADIUS * PRECISION**8, max(memories.H, memories.W) / noise_levels(memories)[-1]
     with Progress(6, "choosing the window radius") as bar:
         if not far_enough(low):
-            return FALLBACK_RADIUS, RadiusRule.FALLBACK
+            return FALLBACK_RADIUS, SettingRule.FALLBACK
         bar.update(1)
         while high < largest and far_enough(high):
             low, high = high, high * PRECISION**8
@@ -194,7 +196,7 @@ def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule
             bar.update(done)
             middle = math.sqrt(low * high)
             low, high = (middle, high) if far_enough(middle) else (low, middle)
-    return low, RadiusRule.MATCHED_DISTANCE
+    return low, SettingRule.MATCHED_DISTANCE
 
 
 def median_distance(annealing: Annealing, stored: Array, target: float, n_draws: int) -> float:
