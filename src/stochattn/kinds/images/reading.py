@@ -15,19 +15,11 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from ..._backend.array_files import (
-    ArrayFileError,
-    ArrayHeader,
-    named_strings,
-    npz_headers,
-    read_npy,
-    read_npz,
-    read_zarr,
-    zarr_header,
-)
+from ..._backend.array_files import ArrayHeader, named_strings, zarr_header
 from ..._backend.arrays import Array, to_numpy
 from ..._backend.checks import first_line
 from .. import InputError
+from ..item_files import folders_of, list_visible_files, load_arrays
 from ..options import describe_extension, with_count
 from ..summary import SUMMARY
 from .codec import CONTACT_SHEET, NEW_NAME, SHAPES, TABLE, ImageCodec, convert_pixels
@@ -40,7 +32,6 @@ MISSING = ("<NA>", "NaT")  # how pandas writes missing values
 DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 MAX_SIDE = 128  # images are shrunk to this number of pixels along the longer side, unless a size is given
 MAX_PIXELS = 2**26  # of all images together: as numbers, and again as components, they take about 2 GB
-MAX_BYTES = 2**30  # of the arrays that are read from a compressed file
 MAX_CHROMA_NOISE = 12  # by which the channels of a gray pixel may differ in a JPEG file
 MIN_COLORED_SHARE = 0.001  # an image has color if the channels of a larger share of its pixels differ by more
 TRANSPARENT = "image has transparent parts, placed on white", "images have transparent parts, placed on white"
@@ -73,9 +64,8 @@ def _name_images(codec: ImageCodec, options: ImageOptions) -> ImageCodec:
         if values is None:
             continue
         if not hasattr(values, "__len__"):
-            raise InputError(
-                f"{name} must have a name for each of the {codec.K} images, such as a list; got {values!r}."
-            )
+            rule = f"{name} must have a name for each of the {codec.K} images, such as a list"
+            raise InputError(f"{rule}; got {values!r}.")
         names = list(values if isinstance(values, list | tuple | str) else to_numpy(values))
         if len(names) != codec.K:
             raise InputError(f"{name} must name each of the {codec.K} images; got {len(names)}.")
@@ -115,7 +105,7 @@ def read_new_labels(path: Path) -> Array | None:
         labels = _read_arrays(path, rescale=False).labels
         return None if labels is None else np.array(labels)
     names = [file.relative_to(path).as_posix() for file in _list_files(path)[0]]
-    if folders := _folders_of(names):
+    if folders := folders_of(names):
         return np.array(folders)
     try:
         rows = list(csv.DictReader(io.StringIO((path / TABLE).read_text("utf-8"))))
@@ -214,21 +204,12 @@ def _from_folder(folder: Path, options: ImageOptions) -> ImageCodec:
     images, color_notes = convert_color(images, options.colour)
     notes = (*skip_notes, *size_notes, *file_notes, *color_notes)
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
-    return ImageCodec(images, ids, _folders_of(ids), notes)
-
-
-def _folders_of(names: Sequence[str]) -> tuple[str, ...] | None:
-    """The sub-folder of each file, as its class; None without sub-folders."""
-    if not any("/" in name for name in names):
-        return None
-    return tuple(name.split("/")[0] if "/" in name else "(none)" for name in names)
+    return ImageCodec(images, ids, folders_of(ids), notes)
 
 
 def _list_files(folder: Path) -> tuple[list[Path], int]:
     """Visible image files below a folder, sorted by name, and how many other files there are."""
-    paths = sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix())
-    hidden = {path for path in paths if any(part.startswith(".") for part in path.relative_to(folder).parts)}
-    files = [path for path in paths if path.is_file() and path not in hidden]
+    files = list_visible_files(folder)
     ours = {file for file in files if file.name in (CONTACT_SHEET, TABLE, SUMMARY) and file.with_name(TABLE).exists()}
     images = [file for file in files if file.suffix.lower() in IMAGE_EXTENSIONS and file not in ours]
     if not images:
@@ -272,7 +253,8 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
     if extension not in (".npz", ".npy") and not path.is_dir():
         rule = "is one image" if extension in IMAGE_EXTENSIONS else describe_extension(extension)
         raise InputError(f"{path} {rule}: {_SOURCES}.")
-    arrays, name = _load_arrays(path)
+    content = f"{'' if extension == '.npz' else 'a table as a matrix, or '}images {SHAPES}"
+    arrays, name = load_arrays(path, _choose_array, (*ID_NAMES, *LABEL_NAMES), content)
     images, notes = convert_pixels(arrays[name], f"{path}, array {name!r}" if len(arrays) > 1 else str(path), rescale)
     ids = named_strings(arrays, ID_NAMES, len(images)) or tuple(str(i + 1) for i in range(len(images)))
     labels = named_strings(arrays, LABEL_NAMES, len(images))
@@ -305,28 +287,7 @@ def _join(parts: Sequence[Path]) -> ImageCodec:
     return ImageCodec(images, ids, labels if len(labels) == len(images) else None, tuple(notes))
 
 
-def _load_arrays(path: Path) -> tuple[dict[str, Array], str]:
-    """The arrays of images, ids and labels of a file, and the name of the array of images."""
-    content = f"{'' if path.suffix.lower() == '.npz' else 'a table as a matrix, or '}images {SHAPES}"
-    try:
-        if path.is_dir():
-            return {path.stem: read_zarr(path, MAX_BYTES)[0]}, path.stem
-        with path.open("rb") as stream:
-            is_archive = stream.read(2) == b"PK"
-            stream.seek(0)
-            if not is_archive:
-                return {path.stem: read_npy(stream)}, path.stem
-        headers = npz_headers(path)
-        name = _choose_array(headers, path)
-        return read_npz(path, {name, *ID_NAMES, *LABEL_NAMES} & set(headers), MAX_BYTES), name
-    except ArrayFileError as error:
-        raise InputError(f"{path} cannot be read as {path.suffix} ({error}): save it again, {content}.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
-
-
 def _choose_array(headers: dict[str, ArrayHeader], path: Path) -> str:
-    """The name of the array of images among the arrays of a file."""
     arrays = {name: header for name, header in headers.items() if not header.dtype.hasobject}
     candidates = [name for name, array in arrays.items() if array.ndim in (3, 4) and array.dtype.kind in "buif"]
     names = [name for name in IMAGE_NAMES if name in candidates]

@@ -48,7 +48,6 @@ class SignalCodec(Codec):
 
     @property
     def length(self) -> int:
-        """Points of a signal."""
         return int(self.stored.shape[2])
 
     @property

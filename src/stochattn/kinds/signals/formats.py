@@ -24,6 +24,7 @@ from .. import InputError
 from .. import lazy_pandas as pd
 from ..delimited.formulas import from_text
 from ..delimited.reading import read_texts
+from ..item_files import folders_of, list_visible_files
 from ..smoothing import rows_are_smooth
 from .codec import SignalCodec
 from .description import WAV_EXTENSIONS
@@ -235,14 +236,12 @@ SIDES = ("left", "right")
 
 def read_wav_folder(folder: Path) -> SignalCodec:
     """The signals of the visible files of a folder; classes are sub-folders, or in the table that a writer wrote."""
-    paths = sorted(folder.rglob("*"), key=lambda file: file.relative_to(folder).as_posix())
-    visible = (path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts))
-    files = [path for path in visible if path.suffix.lower() in WAV_EXTENSIONS and path.is_file()]
+    files = [path for path in list_visible_files(folder) if path.suffix.lower() in WAV_EXTENSIONS]
     if not files:
         raise InputError(f"{folder} has no WAV file: add files that end in {' or '.join(WAV_EXTENSIONS)}.")
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
-    if any("/" in name for name in ids):
-        return read_wav(files, ids, tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids))
+    if labels := folders_of(ids):
+        return read_wav(files, ids, labels)
     try:
         rows = list(csv.reader(io.StringIO((folder / TABLE).read_text("utf-8"))))
     except (OSError, UnicodeDecodeError, csv.Error):

@@ -58,7 +58,6 @@ def signal_gallery(codec: SignalCodec, shown: GalleryItems) -> Html:
 
 
 def _lines(old: Array, new: Array, channel: str) -> Html:
-    """Two lines on one scale."""
     low, high = float(min(old.min(), new.min())), float(max(old.max(), new.max()))
     parts = []
     for which, values in (("old", old), ("new", new)):

@@ -9,19 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..._backend.array_files import (
-    ArrayFileError,
-    ArrayHeader,
-    named_strings,
-    npz_headers,
-    read_npy,
-    read_npz,
-    read_zarr,
-    zarr_header,
-)
+from ..._backend.array_files import ArrayHeader, named_strings, zarr_header
 from ..._backend.arrays import Array, ArrayLike, to_numpy
 from .. import InputError
 from ..delimited import EXTENSIONS as DELIMITED
+from ..item_files import load_arrays
 from ..options import describe_extension
 from ..smoothing import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness, rows_are_smooth
 from .codec import SignalCodec
@@ -33,7 +25,6 @@ SOURCES = "an array in .npy or .npz, a CSV with one row per signal, a .ts file o
 SIGNAL_NAMES = ("signals", "X", "x", "data", "arr_0")
 LABEL_NAMES, ID_NAMES = ("labels", "y", "target", "label"), ("ids",)
 MAX_VALUES = 2**26  # of all signals together: with the arrays of the generator, they take about 2 GB
-MAX_BYTES = 2**30  # of the arrays that are read from a compressed file
 MIN_SIZE, MAX_SIZE = 1e-130, 1e130  # of the largest value: sums of squares then stay well within the range of floats
 MAX_FEW, TRANSPOSED = 16, 8  # an axis of at most 16, beside one that is 8 times as long, is read as channels
 TRANSPOSED_NOTE = (
@@ -274,27 +265,14 @@ def _convert(array: Array, where: str) -> SignalCodec:
 
 
 def _read_array_file(path: Path) -> SignalCodec:
-    try:
-        if path.is_dir():
-            return _convert(read_zarr(path, MAX_BYTES)[0], str(path))
-        if path.suffix.lower() == ".npy":
-            with path.open("rb") as stream:
-                return _convert(read_npy(stream), str(path))
-        headers = npz_headers(path)
-        name = _choose_array(headers, path)
-        arrays = read_npz(path, {name, "channels", *LABEL_NAMES, *ID_NAMES} & set(headers), MAX_BYTES)
-    except ArrayFileError as error:
-        raise InputError(f"{path} cannot be read as {path.suffix} ({error}): save it again, {SHAPES}.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
-    raw = _convert(arrays[name], f"{path}, array {name!r}")
-    ids = named_strings(arrays, ID_NAMES, raw.K) or raw.ids
-    channels = named_strings(arrays, ("channels",), len(raw.channels)) or raw.channels
-    return replace(raw, ids=ids, labels=named_strings(arrays, LABEL_NAMES, raw.K), channels=channels)
+    arrays, name = load_arrays(path, _choose_array, ("channels", *LABEL_NAMES, *ID_NAMES), SHAPES)
+    codec = _convert(arrays.pop(name), f"{path}, array {name!r}" if path.suffix.lower() == ".npz" else str(path))
+    ids = named_strings(arrays, ID_NAMES, codec.K) or codec.ids
+    channels = named_strings(arrays, ("channels",), len(codec.channels)) or codec.channels
+    return replace(codec, ids=ids, labels=named_strings(arrays, LABEL_NAMES, codec.K), channels=channels)
 
 
 def _choose_array(headers: dict[str, ArrayHeader], path: Path) -> str:
-    """The name of the array that holds the signals."""
     candidates = [name for name, header in headers.items() if header.ndim in (2, 3) and header.dtype.kind in "buif"]
     names = [name for name in SIGNAL_NAMES if name in candidates]
     if names or len(candidates) == 1:

@@ -67,7 +67,6 @@ class LocalImageDistribution:
         return _step_to_mean(scale) * self.mean + (weights @ deviations).reshape(self.mean.shape)
 
     def weights(self, rng: np.random.Generator, scale: float, typical_spread: float) -> NumpyArray:
-        """Random weights of the deviations in a draw: (k + 1,)."""
         n = len(self.deviations)
         damping = min(typical_spread / max(self.spread, float(np.finfo(np.float32).tiny)), 1.0)
         return np.asarray(rng.standard_normal(n) * (scale * damping / math.sqrt(n)))
@@ -382,7 +381,6 @@ class DeformationGenerator:
 
     @cached_property
     def model(self) -> Deformations:
-        """The local distributions and the scale, computed when they are first needed."""
         return Deformations(
             self.levels,
             np.log(self.weights),
@@ -424,7 +422,6 @@ class DeformationGenerator:
         )
 
     def describe(self) -> Description:
-        """What varies, the scale and the rule that set it, and the number of neighbors."""
         model = self.model
         rule = model.scale_rule if self.scale_rule is None else self.scale_rule
         by_features = "" if self.features is None else " by features"

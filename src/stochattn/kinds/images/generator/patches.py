@@ -137,7 +137,6 @@ class Annealing:
             self.half_norms = {r: memories.half_norms(r, self.precision) for r in set(self.radii)}
 
     def sample(self, n: int, seed: int) -> Array:
-        """The images of `LocalHeads.sample`."""
         draws = empty((n, *self.memories.mean.shape), self.memories.rows)
         with Progress(n, "drawing images") as bar:
             for first in range(0, n, self.batch):
@@ -278,7 +277,6 @@ class PatchGenerator:
         return replace(self, conditioned=observation)
 
     def describe(self) -> Description:
-        """The window radius and its rule, and the warp."""
         radius = self.heads.radius
         summary = f"local attention heads, window radius {radius:.3g} ({self.heads.radius_rule.value})"
         note = f"new images are warped by {self.warp:.2g} px; warp=0 switches that off."

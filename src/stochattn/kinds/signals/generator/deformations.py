@@ -76,7 +76,6 @@ class Component(NamedTuple):
     noise: Array  # (p,)
 
     def draw(self, rng: np.random.Generator) -> Array:
-        """One signal: (p,)."""
         weights, white = rng.standard_normal(len(self.rows)), rng.standard_normal(len(self.mean))
         return np.asarray(self.mean + weights @ self.rows + np.sqrt(self.noise) * white)
 
@@ -126,12 +125,10 @@ class LocalDistributions:
         return result
 
     def n_neighbors(self, n_candidates: int) -> int:
-        """Number of neighbors among this number of other signals."""
         usual = np.clip(round(NEIGHBOR_SHARE * n_candidates), MIN_NEIGHBORS, MAX_NEIGHBORS)
         return int(min(self._neighbors or usual, n_candidates))
 
     def distribution(self, i: int, lag: int = 0) -> LocalSignalDistribution:
-        """The distribution around signal i, shifted by a lag."""
         if (i, lag) in self._cache:
             return self._cache[i, lag]
         result = self._fit(i, lag)
@@ -331,7 +328,6 @@ class SignalDeformations:
         return np.where(np.isin(self.classes, list(self.distributions.shifted))[:, None], anywhere, 0)
 
     def component(self, i: int, j: int) -> Component:
-        """The component around signal i at its warp j."""
         return self.distributions.component(i, self.warps[i, j], int(self.lags[i, j]))
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
@@ -357,7 +353,6 @@ class SignalDeformations:
         return replace(conditioned, notes=(*conditioned.notes, CONDITIONED), is_substitute=True)
 
     def describe(self) -> Description:
-        """The scale and the number of neighbors."""
         sizes = np.unique(self.classes, return_counts=True)[1]
         counts = sorted({self.distributions.n_neighbors(int(n) - 1) for n in sizes})
         near = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

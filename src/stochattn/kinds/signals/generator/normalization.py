@@ -134,7 +134,6 @@ class Normalization:
 
 
 def _fit_rule(signals: Array) -> FittedRule | None:
-    """The first rule that signals (K, T) follow."""
     largest = float(np.abs(signals).max())
     if len(signals) < MIN_SIGNALS or not 1 / MAX_VALUE < largest < MAX_VALUE:
         return None

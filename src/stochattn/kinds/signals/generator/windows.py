@@ -66,7 +66,6 @@ class KernelGroup:
     nugget: Array  # (p,) variance of white noise
 
     def at(self, points: Array) -> KernelGroup:
-        """The marginal kernels of some of the features."""
         arrays = self.signals[:, points], self.center[points], self.ensemble[:, points], self.nugget[points]
         return KernelGroup(self.members, *arrays)
 
@@ -106,7 +105,6 @@ class TimeWindowGenerator:
 
     @cached_property
     def windows(self) -> Array:
-        """Windows at each feature: (B, T·C)."""
         return np.repeat(power_windows(self.shape[0], self.setting.spacing), self.shape[1], axis=1)
 
     @cached_property
@@ -207,7 +205,6 @@ class TimeWindowGenerator:
         return np.asarray(np.logaddexp.reduce(self.log_weights[:, :, None] + kernels, axis=(0, 1)))
 
     def describe(self) -> Description:
-        """The setting, and how it was chosen."""
         rule = "chosen by the likelihood of left-out signals" if self.searched else "as given"
         resolved = {} if self.is_substitute else self.setting._asdict()
         return Description("windows", f"{self.setting} ({rule})", self.notes, resolved=resolved)
