@@ -153,9 +153,8 @@ class SignalCodec(Codec):
         try:
             array = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InputError(
-                f"condition {key!r}: the values must be numbers or the id of a signal; got {value!r}."
-            ) from None
+            rule = f"the values must be numbers or the id of a signal; got {value!r}"
+            raise InputError(f"condition {key!r}: {rule}.") from None
         if array.shape == (shape[0],) and shape[1] == 1:
             array = array[:, None]
         elif array.ndim == 1 and shape[0] == 1:

@@ -27,7 +27,7 @@ from ..delimited.reading import read_texts
 from ..item_files import folders_of, list_visible_files
 from ..smoothing import rows_are_smooth
 from .codec import SignalCodec
-from .description import WAV_EXTENSIONS
+from .description import WAV_EXTENSIONS, SignalOptions
 
 CLASS_NAMES = ("class", "label", "target", "y")
 FIRST, LAST = "first", "last"
@@ -36,16 +36,13 @@ UCR = ".tsv"
 _COLUMN = re.compile(r"(.+)@(\d+)")
 
 
-def read_csv(
-    path: Path, label: str | None, like: SignalCodec | None = None, *, recording: bool = False, sheet: str | None = None
-) -> SignalCodec:
-    """The signals of a file of delimited text.
+def read_csv(path: Path, options: SignalOptions, like: SignalCodec | None = None) -> SignalCodec:
+    """The signals of a file of delimited text; with a window, rows may be points, so that a column "y" is a channel.
 
-    label: the column of classes: its name, first or last; None to detect it
-    like:  the codec of other signals; columns of this file have the roles that they have there
-    recording: whether rows are points and columns are channels, so that a column "y" is a channel
+    like: the codec of other signals; columns of this file have the roles that they have there
     """
-    file = read_texts(path, sheet, pad_first=True)
+    label, is_recording = options.label, options.window is not None
+    file = read_texts(path, options.sheet, pad_first=True)
     names = [str(name) for name in file.frame.columns]
     if label in (FIRST, LAST):
         if label == LAST and not file.style.header and file.frame[names[-1]].isna().any():
@@ -57,9 +54,9 @@ def read_csv(
     numbers = file.frame.apply(pd.to_numeric, errors="coerce")
     strings = [name for name in names if numbers[name].isna().all() and file.frame[name].notna().all()]
     classes = [label] if label is not None else _class_columns(names, like)
-    classes = [name for name in classes if not (recording and label is None and name.lower() == "y")]
+    classes = [name for name in classes if not (is_recording and label is None and name.lower() == "y")]
     is_ucr = path.suffix.lower() == UCR and not file.style.header
-    if is_ucr and not (classes or recording) and begins_with_classes(numbers.to_numpy(dtype=np.float64)):
+    if is_ucr and not (classes or is_recording) and begins_with_classes(numbers.to_numpy(dtype=np.float64)):
         classes = names[:1]
     id_column = next((name for name in strings if name not in classes and file.frame[name].is_unique), None)
     strings = [name for name in strings if name != id_column]
@@ -185,9 +182,8 @@ def read_ts(path: Path) -> SignalCodec:
             rule = f"the signal has {len(values)} channels of {counts} points; all need {C} channels of one length"
             raise InputError(f"{path}, line {number}: {rule}. Correct or remove it.")
         if labeled and names and label not in names:
-            raise InputError(
-                f"{path}, line {number}: class {label!r} is not one of @classLabel: {', '.join(names[:8])}."
-            )
+            rule = f"class {label!r} is not one of @classLabel: {', '.join(names[:8])}"
+            raise InputError(f"{path}, line {number}: {rule}.")
     labels = tuple(label for _, label in rows) if labeled else None
     ids, channels = (tuple(str(i + 1) for i in range(n)) for n in (len(rows), C))
     signals = [np.array(values, dtype=np.float64) for values, _ in rows]

@@ -100,11 +100,10 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
     )
 
     def read(self, path: Path, options: SignalOptions) -> SignalCodec:
-        signals = read_signals(path, options.label, recording=options.window is not None, sheet=options.sheet)
-        return make_codec(signals, str(path), options)
+        return make_codec(read_signals(path, options), str(path), options)
 
     def read_files(self, paths: Sequence[Path], options: SignalOptions) -> SignalCodec:
-        signals = join_signals([read_signals(path, options.label) for path in paths])
+        signals = join_signals([read_signals(path, SignalOptions(options.label)) for path in paths])
         return make_codec(signals, str(paths[0].parent), options)
 
     def codec_of(self, data: object, options: SignalOptions) -> SignalCodec:

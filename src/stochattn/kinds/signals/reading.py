@@ -35,19 +35,12 @@ SWAPPED_NOTE = (
     "read as {} channels of {} points, but neighboring channels are alike and neighboring points are not. If channels "
     "are the last axis of the array, swap its last two axes"
 )
-NONE = "none"
+NONE, DEFAULTS = "none", SignalOptions()
 
 
-def read_signals(
-    path: Path,
-    label: str | None = None,
-    like: SignalCodec | None = None,
-    *,
-    recording: bool = False,
-    sheet: str | None = None,
-) -> SignalCodec:
-    """The signals of a file or folder before they are checked; for the arguments, see `read_csv`."""
-    extension = path.suffix.lower()
+def read_signals(path: Path, options: SignalOptions = DEFAULTS, like: SignalCodec | None = None) -> SignalCodec:
+    """The signals of a file or folder before they are checked; for `like`, see `read_csv`."""
+    extension, label = path.suffix.lower(), options.label
     if not path.exists():
         raise InputError(f"{path} does not exist: name {SOURCES}.")
     if label not in (None, NONE) and (extension not in DELIMITED or path.is_dir()):
@@ -62,7 +55,7 @@ def read_signals(
     if extension == ".ts":
         return read_ts(path)
     if extension in DELIMITED:
-        return read_csv(path, None if label == NONE else label, like, recording=recording, sheet=sheet)
+        return read_csv(path, replace(options, label=None) if label == NONE else options, like)
     raise InputError(f"{path} {describe_extension(extension)}: name {SOURCES}.")
 
 

@@ -152,7 +152,7 @@ class Deformations:
         *,
         labels: ArrayLike | None = None,
         scale: float | None = None,
-        vary: Vary | None = None,
+        vary: Vary | str | None = None,
         features: Features | None = None,
         computed: Deformations | None = None,
     ) -> None:
@@ -169,7 +169,7 @@ class Deformations:
         self._limits = float(self.images.min()), float(self.images.max())
         self._splines = SplineImages(self.images) if computed is None else computed._splines
         self._registration = Registration(remove_light(self.images)) if computed is None else computed._registration
-        self._set(vary or Vary.SHAPES, computed)
+        self._set(Vary(vary or Vary.SHAPES), computed)
         if scale is not None:
             self.scale, self.scale_rule = float(scale), SettingRule.GIVEN
             return
@@ -345,11 +345,8 @@ class DeformationGenerator:
     levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored images with positive weight, floats in [0, 1]
     weights: Array  # (K_kept,) of these images
     kept: Array  # (K_kept,) their indices among all stored images
-    labels: Array | None = None  # (K_kept,) their classes
-    scale: float | None = None  # None for the matched-distance rule
-    vary: Vary | None = None  # None for pixel values if the stored images have no shapes in common, else shapes
-    features: Features | None = None  # between whose values distances are measured, in place of pixel values
-    scale_rule: SettingRule | None = None  # the rule that set the scale in an earlier fit
+    labels: Array | None  # (K_kept,) their classes
+    options: DeformationOptions
     computed: Deformations | None = None  # of the same images with other weights or another scale
     block_items: ClassVar[int] = 64
     adjustable: ClassVar[frozenset[str]] = frozenset({"scale", "vary"})
@@ -361,9 +358,7 @@ class DeformationGenerator:
         """The generator of stored images (K, h, w[, 3]) that count `weights` (K,) times."""
         kept = np.flatnonzero(weights > 0)
         of_kept = None if labels is None else np.array(labels)[kept]
-        vary = None if options.vary is None else Vary(options.vary)
-        rule = None if options.scale_rule is None else SettingRule[options.scale_rule]
-        return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, options.scale, vary, options.features, rule)
+        return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, options)
 
     def adjusted(
         self, weights: Array, *, scale: float | None = None, vary: str | None = None
@@ -375,21 +370,13 @@ class DeformationGenerator:
         if not np.array_equal(np.flatnonzero(weights > 0), self.kept):
             return None
         computed = vars(self).get("model", self.computed)  # without fitting it now
-        chosen = None if vary is None else Vary(vary)
-        of_kept = np.asarray(weights)[self.kept]
-        return replace(self, weights=of_kept, scale=scale, vary=chosen, scale_rule=None, computed=computed)
+        options = replace(self.options, scale=scale, vary=vary, scale_rule=None)
+        return replace(self, weights=np.asarray(weights)[self.kept], options=options, computed=computed)
 
     @cached_property
     def model(self) -> Deformations:
-        return Deformations(
-            self.levels,
-            np.log(self.weights),
-            labels=self.labels,
-            scale=self.scale,
-            vary=self.vary,
-            features=self.features,
-            computed=self.computed,
-        )
+        settings = {name: value for name, value in vars(self.options).items() if name != "scale_rule"}
+        return Deformations(self.levels, np.log(self.weights), labels=self.labels, computed=self.computed, **settings)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new images (n, h, w[, 3]), and the stored one that each is a deformation of."""
@@ -401,35 +388,34 @@ class DeformationGenerator:
 
         It combines images of one class if nearly all of the images that fit best have this class.
         """
-        rows = self.levels[:, observation.pixels | observation.rectangles].astype(np.float64)
-        values = observation.levels[observation.pixels | observation.rectangles]
-        distances = np.sqrt(((rows - values) ** 2).sum(1))
+        rows = self.levels[:, observation.mask].astype(np.float64)
+        distances = np.sqrt(((rows - observation.levels[observation.mask]) ** 2).sum(1))
         notes, chosen = [CONDITIONED], np.ones(len(rows), dtype=bool)
-        options = [name for name in ("scale", "vary", "features") if getattr(self, name) is not None]
-        if options and self.scale_rule is None:
-            notes.append(f"{' and '.join(options)} had no effect, because no lines are moved.")
-        name = None if self.labels is None else _common(self.labels[np.argsort(distances, kind="stable")[:N_BEST]])
-        if self.labels is not None and name is not None:
-            chosen = self.labels == name
-            notes.append(f"they are combined from stored images of the class {name}, which fit the condition best.")
+        names = [name for name in ("scale", "vary", "features") if getattr(self.options, name) is not None]
+        if names and self.options.scale_rule is None:
+            notes.append(f"{' and '.join(names)} had no effect, because no lines are moved.")
+        if self.labels is not None:
+            best = self.labels[np.argsort(distances, kind="stable")[:N_BEST]]
+            if (name := _common(best)) is not None:
+                chosen = self.labels == name
+                notes.append(f"they are combined from stored images of the class {name}, which fit the condition best.")
         if rows.shape[1] >= MIN_SHARE * self.levels[0].size:
             typical = float(np.median(nearest_distances(rows)))
             n_fitting = int((distances[chosen] <= typical).sum())
             if n_fitting <= MAX_FITTING:
                 notes.append(f"{few_sources(n_fitting, 'image')}, and many are near-copies.")
-        return PatchGenerator(
-            self.levels[chosen], self.weights[chosen], self.kept[chosen], conditioned=observation, notes=tuple(notes)
-        )
+        images = self.levels[chosen], self.weights[chosen], self.kept[chosen]
+        return PatchGenerator(*images, conditioned=observation, notes=tuple(notes))
 
     def describe(self) -> Description:
-        model = self.model
-        rule = model.scale_rule if self.scale_rule is None else self.scale_rule
-        by_features = "" if self.features is None else " by features"
+        model, earlier = self.model, self.options.scale_rule
+        rule = model.scale_rule if earlier is None else SettingRule[earlier]
+        by_features = "" if model.features is None else " by features"
         how = f"as the nearest{by_features} ({model.n_neighbors}) differ from them"
         what = f"moved {how}" if model.vary is Vary.SHAPES else f"with other pixel values, {how}"
         summary = f"stored images {what}, scale {model.scale:.3g} ({rule.value})"
         note = "the stored images have no shapes in common, so pixel values vary; vary='shapes' moves their lines."
-        notes = (note,) if self.vary is None and model.vary is Vary.LEVELS else ()
+        notes = (note,) if self.options.vary is None and model.vary is Vary.LEVELS else ()
         resolved = {"scale": model.scale, "scale_rule": rule.name, "vary": model.vary.value}
         doubt = "the stored images have no shapes in common" if model.are_unlike else ""
         return Description("deformations", summary, notes, resolved=resolved, doubt=doubt)

@@ -90,9 +90,8 @@ def feature_rows(features: Features | None, images: Array) -> NumpyArray:
     if features is None:
         return np.ascontiguousarray(arrays.reshape(len(arrays), -1))
     if not callable(features):
-        raise TypeError(
-            f"features must be a function of images (n, H, W, C), or a torch module; got {type(features).__name__}."
-        )
+        rule = "features must be a function of images (n, H, W, C), or a torch module"
+        raise TypeError(f"{rule}; got {type(features).__name__}.")
     name = getattr(features, "__name__", type(features).__name__)
     evaluate = _evaluator(features) if hasattr(features, "state_dict") else features
     parts = [arrays[i : i + IMAGES_AT_A_TIME] for i in range(0, len(arrays), IMAGES_AT_A_TIME)]
@@ -160,9 +159,7 @@ class Registration:
         """Fields that carry stored images `moving` onto `fixed`, indices (n,): (n, 2, h, w), in pixels of `shape`."""
         n, block = len(moving), PAIRS_ON_GPU if on_cuda(self.images) else PAIRS_AT_A_TIME
         if on_cuda(self.images):  # blocks of one size, so that the bits of a field do not depend on the other pairs
-            moving, fixed = (
-                np.concatenate([indices, np.repeat(indices[-1:], -n % block)]) for indices in (moving, fixed)
-            )
+            moving, fixed = (np.pad(indices, (0, -n % block), mode="edge") for indices in (moving, fixed))
         parts = [slice(i, i + block) for i in range(0, len(moving), block)]
         return concatenate([self._fields(moving[part], fixed[part]) for part in parts])[:n]
 

@@ -102,9 +102,8 @@ def interpolate_cubic(signals: Array, times: Array) -> Array:
     """Signals (k, T, C) at times (k, T') by cubic splines, with constant ends: (k, T', C)."""
     from scipy.ndimage import spline_filter1d
 
-    coefficients = spline_filter1d(
-        np.pad(signals, ((0, 0), (SPLINE_MARGIN, SPLINE_MARGIN), (0, 0)), mode="edge"), 3, 1, mode="nearest"
-    )
+    longer = np.pad(signals, ((0, 0), (SPLINE_MARGIN, SPLINE_MARGIN), (0, 0)), mode="edge")
+    coefficients = spline_filter1d(longer, 3, 1, mode="nearest")
     at = np.clip(times, 0, signals.shape[1] - 1) + SPLINE_MARGIN
     left = at.astype(np.intp)
     rows = np.arange(len(signals))[:, None]
@@ -211,9 +210,8 @@ def _is_significant(correlations: Array, rng: np.random.Generator) -> bool:
     middle, signals = n_lags // 2, np.arange(n)[:, None]
     partners = np.array([np.delete(np.arange(n), i) for i in range(n)])
     shifts = rng.integers(-(middle // 2), middle // 2 + 1, size=(N_DRAWS, n))
-    random_means = [
-        correlations[signals, np.arange(n - 1), middle + shift[partners] - shift[:, None]].mean() for shift in shifts
-    ]
+    lags = (middle + shift[partners] - shift[:, None] for shift in shifts)
+    random_means = [correlations[signals, np.arange(n - 1), at].mean() for at in lags]
     return bool(correlations[:, :, middle].mean() > max(random_means))
 
 
@@ -224,10 +222,8 @@ def _power_varies(seen: Array, rng: np.random.Generator, least: float) -> bool:
     """
     power = np.square(seen).mean(2)
     (n, T), times = power.shape, np.arange(power.shape[1])
-    random_variances = [
-        np.take_along_axis(power, (times + rng.integers(T, size=(n, 1))) % T, axis=1).mean(0).var()
-        for _ in range(N_DRAWS)
-    ]
+    lags = (rng.integers(T, size=(n, 1)) for _ in range(N_DRAWS))
+    random_variances = [np.take_along_axis(power, (times + lag) % T, axis=1).mean(0).var() for lag in lags]
     variance = power.mean(0).var()
     return bool(variance >= least * np.mean(random_variances) and variance >= max(random_variances))
 

@@ -212,9 +212,7 @@ def _folds(signals: Array, classes: Array) -> Iterator[tuple[Array, Array, Array
         members = np.flatnonzero(classes == label)
         parts.append(members[np.sort(rng.permutation(len(members))[:MAX_SCORED])])
     for f in range(N_FOLDS):
-        left_out = np.concatenate(
-            [members[f::N_FOLDS] if len(members) >= MIN_SIGNALS else members[:0] for members in parts]
-        )
+        left_out = np.concatenate([members[f::N_FOLDS] for members in parts if len(members) >= MIN_SIGNALS])
         kept = np.setdiff1d(np.concatenate(parts), left_out)
         scored = left_out[np.isin(classes[left_out], largest)]
         if len(scored):
