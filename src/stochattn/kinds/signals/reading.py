@@ -27,14 +27,6 @@ LABEL_NAMES, ID_NAMES = ("labels", "y", "target", "label"), ("ids",)
 MAX_VALUES = 2**26  # of all signals together: with the arrays of the generator, they take about 2 GB
 MIN_SIZE, MAX_SIZE = 1e-130, 1e130  # of the largest value: sums of squares then stay well within the range of floats
 MAX_FEW, TRANSPOSED = 16, 8  # an axis of at most 16, beside one that is 8 times as long, is read as channels
-TRANSPOSED_NOTE = (
-    "read as {} signals of {} points, one per row, but neighboring values of a column are alike and those of a row "
-    "are not. If each column is a signal, transpose the array"
-)
-SWAPPED_NOTE = (
-    "read as {} channels of {} points, but neighboring channels are alike and neighboring points are not. If channels "
-    "are the last axis of the array, swap its last two axes"
-)
 NONE, DEFAULTS = "none", SignalOptions()
 
 
@@ -205,10 +197,12 @@ def make_codec(codec: SignalCodec, where: str, options: SignalOptions) -> Signal
         rule = f"{where}: class {rare[0]!r} has one signal, and new signals are drawn within classes of two or more"
         raise InputError(f"{rule}. Add others, remove it, or pass label='none' to ignore classes.")
     if codec.flat and options.window is None and columns_are_smooth(signals[:, 0]):
-        notes.append(TRANSPOSED_NOTE.format(K, T))
+        fact = f"read as {K} signals of {T} points, one per row, but columns are smooth and rows are not"
+        notes.append(f"{fact}. If each column is a signal, transpose the array")
     across, along = roughness(signals.swapaxes(1, 2).reshape(-1, C)), roughness(signals.reshape(-1, T))
     if across < MAX_ROUGHNESS_OF_COLUMNS and not along <= across / MAX_RATIO:  # NaN for few points
-        notes.append(SWAPPED_NOTE.format(C, T))
+        fact = f"read as {C} channels of {T} points, but neighboring channels are alike and neighboring points are not"
+        notes.append(f"{fact}. If channels are the last axis of the array, swap its last two axes")
     step, limits = codec.step, (-np.inf, np.inf)
     if codec.bits is not None:
         limits = (-1.0, 1.0 - float(step or 0.0))

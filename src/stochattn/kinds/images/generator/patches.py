@@ -23,7 +23,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
@@ -52,7 +52,6 @@ LOOK = 16  # number of draws between two tests of whether the rule can stop
 MIN_RADIUS, FALLBACK_RADIUS, PRECISION = 1.5, 2.0, 1.05
 """Below the least radius, the signal of a window is under three times the noise, and heads choose memories by chance.
 With too few memories for the rule, the fallback favors coherence. The rule resolves radii to the last factor."""
-MaskAndImage: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 
 class SettingRule(Enum):
@@ -85,7 +84,7 @@ class LocalHeads:
         else:
             self.radius, self.radius_rule = float(radius), SettingRule.GIVEN
 
-    def sample(self, n: int, rng: object = None, conditioned: MaskAndImage | None = None) -> Array:
+    def sample(self, n: int, rng: object = None, conditioned: tuple[ArrayLike, ArrayLike] | None = None) -> Array:
         """n new images, (n, H, W) or (n, H, W, channels), in the memories' library, dtype and device.
 
         Image i depends on (seed, i) alone. Without illumination, a pixel that is not conditioned lies, up to rounding,
@@ -115,7 +114,9 @@ def noise_levels(memories: ImageMemories) -> Array:
 class Annealing:
     """Noise levels, their windows for a radius, and conditioned pixels; all batches share half norms."""
 
-    def __init__(self, memories: ImageMemories, radius: float, conditioned: MaskAndImage | None = None) -> None:
+    def __init__(
+        self, memories: ImageMemories, radius: float, conditioned: tuple[ArrayLike, ArrayLike] | None = None
+    ) -> None:
         self.memories, self.precision = memories, None
         self.batch = BATCH_ON_DEVICE if on_cuda(memories.rows) else BATCH
         self.covering = max(memories.H, memories.W) - 1
@@ -123,9 +124,7 @@ class Annealing:
         self.radii = [min(max(round(radius * sigma), smallest), self.covering) for sigma in self.sigmas]
         if conditioned is not None:
             if memories.illumination is not None:
-                raise ValueError(
-                    "conditioned pixels need illumination=False: its mixture with detail has no one value."
-                )
+                raise ValueError("conditioned pixels need heads that do not split images: pass illumination=False.")
             mask, image = map(to_numpy, conditioned)
             mask = np.broadcast_to(mask.reshape(memories.H, memories.W, -1), memories.mean.shape)
             levels = np.where(mask, image.reshape(mask.shape).astype(np.float64), 0.0)
@@ -277,22 +276,21 @@ class PatchGenerator:
         return replace(self, conditioned=observation)
 
     def describe(self) -> Description:
-        radius = self.heads.radius
+        radius, notes = self.heads.radius, self.notes
         summary = f"local attention heads, window radius {radius:.3g} ({self.heads.radius_rule.value})"
-        note = f"new images are warped by {self.warp:.2g} px; warp=0 switches that off."
-        if self.conditioned is not None:
-            note = "new images are not warped, so that conditioned pixels stay in place."
-        resolved: dict[str, object] = {} if self.notes else {"radius": radius}  # deformations have no radius
-        return Description("patches", summary, self.notes or ((note,) if self.warp else ()), resolved=resolved)
+        if self.warp and self.conditioned is None:
+            notes = (f"new images are warped by {self.warp:.2g} px; warp=0 switches that off.",)
+        elif self.warp:
+            notes = ("new images are not warped, so that conditioned pixels stay in place.",)
+        return Description("patches", summary, notes, resolved={} if self.notes else {"radius": radius})
 
 
 def random_warps(images: Array, amplitude: float = 1.0, rng: object = None) -> Array:
-    """Images, each warped by a random smooth displacement field, with reflected edges.
+    """Images (n, H, W[, channels]), each warped by a random smooth displacement field, with reflected edges.
 
     Warped by less than the width of a stroke, an image is another example of the same object, which no mixture
     contains. The field is a coarse grid of normal vectors, interpolated by cubic splines and scaled so that its root
-    mean square, over the image and both directions, is `amplitude` pixels on average. The field of image i depends on
-    (seed, i) only. The result has the shape, library and dtype of the images (n, H, W[, channels]).
+    mean square, over the image and both directions, is `amplitude` pixels on average. It depends on (seed, i) only.
     """
     from scipy.ndimage import map_coordinates
 

@@ -42,7 +42,7 @@ SAME_BACKGROUND = 0.1
 """Pixels of an edge are of one background if they differ by at most this share of the standard deviation."""
 PAIRS_AT_A_TIME = 64
 PAIRS_ON_GPU = 1024
-MAX_NEIGHBORS = 32  # largest number of neighbors of an image
+MAX_NEIGHBORS = 32
 MIN_CLASS = 3  # images of a smaller class have neighbors of any class
 LOCAL_BRIGHTNESS = 10 / 64
 """Width, over the side, of the local brightness and contrast that are removed before photographs are compared."""
@@ -131,7 +131,7 @@ class _Level(NamedTuple):
     """Stored images at one resolution, blurred, with the smoothers of steps and fields."""
 
     shape: tuple[int, int]
-    images: Array  # (K, h, w)
+    images: Array  # (K, *shape)
     step: tuple[Array, Array]
     field: tuple[Array, Array]
     n_steps: int

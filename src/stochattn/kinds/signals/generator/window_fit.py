@@ -34,10 +34,9 @@ def find_shifts(signals: Array, largest: int) -> Array:
     Channels are compared in units of their standard deviation, and points near the ends are left out.
     """
     K, T, _ = signals.shape
-    possible = list_shifts(largest)
-    scale = signals.std((0, 1))
-    candidates = np.stack([shift_signals(signals, int(by), 0)[:, largest : T - largest] for by in possible])
+    possible, scale = list_shifts(largest), signals.std((0, 1))
     scale[scale == 0] = 1.0
+    candidates = np.stack([shift_signals(signals, int(by), 0)[:, largest : T - largest] for by in possible])
     candidates = candidates / scale  # (S, K, T', C)
     chosen = np.full(K, len(possible) // 2)
     for _ in range(ROUNDS):
@@ -78,8 +77,8 @@ def fit_time_windows(
     values |= {name: round(values[name]) for name in ("spacing", "shift", "slide") if name in values}
     setting = choose_setting(stored, labels, values)
     groups, log_weights = kernel_groups(stored, shares, labels, setting)
-    shape, searched = (stored.shape[1], stored.shape[2]), len(values) < len(WindowSetting._fields)
-    return TimeWindowGenerator(tuple(groups), log_weights, kept, shape, setting, searched)
+    searched = len(values) < len(WindowSetting._fields)
+    return TimeWindowGenerator(tuple(groups), log_weights, kept, stored.shape[1:], setting, searched)
 
 
 def kernel_groups(
@@ -126,9 +125,7 @@ def _nuggets(residuals: Array, shares: Array, roughness: float) -> Array:
     """
     T = residuals.shape[1]
     variance = np.einsum("k,ktc->c", shares, np.square(residuals)) / T
-    rough = np.zeros_like(variance)
-    if T > 2:
-        rough = np.einsum("k,ktc->c", shares, np.square(np.diff(residuals, 2, axis=1))) / (6 * (T - 2))
+    rough = np.einsum("k,ktc->c", shares, np.square(np.diff(residuals, 2, axis=1))) / (6 * (T - 2))
     least = MIN_NUGGET * np.where(variance > 0, variance, max(float(variance.mean()), np.finfo(float).tiny))
     return np.tile(roughness * rough + least, T)
 
@@ -173,11 +170,10 @@ def choose_setting(signals: Array, classes: Array, values: dict[str, Any]) -> Wi
     if labels[1].max() < MIN_SIGNALS or len(values) == len(start):
         return DEFAULT._replace(**values)
     spacings = tuple(dict.fromkeys([0, *(T // share for share in WINDOW_SHARES if T // share >= 2)]))
-    several = len(labels[0]) > 1
     slides = tuple(T // share for share in SLIDE_SHARES if share <= T and signals.size <= MAX_SLID)
     steps: list[dict[str, tuple[Any, ...]]] = [
         {"spacing": spacings, "roughness": ROUGHNESSES},
-        {"pooled": POOLED if several else (0.0,)},
+        {"pooled": POOLED if len(labels[0]) > 1 else (0.0,)},
         {"slide": slides, "spacing": spacings},
         {"roughness": ROUGHNESSES},
         {"shift": (0, T // SHIFT_SHARE)},

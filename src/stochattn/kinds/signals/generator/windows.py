@@ -101,6 +101,7 @@ class TimeWindowGenerator:
     searched: bool  # whether a value of the setting was chosen by likelihood
     notes: tuple[str, ...] = ()
     observed: tuple[Array, Array] | None = None  # positions (r,) and values (r,)
+    roots: tuple[Array, ...] = ()  # (r, r) L of Σ = L Lᵀ at the observed features, for each group
     is_substitute: bool = False  # for deformations under conditions, which do not have the options of this generator
 
     @cached_property
@@ -145,7 +146,7 @@ class TimeWindowGenerator:
         x = group.means(filled, s) + white
         if self.observed is not None:
             positions, values = self.observed
-            root, here, seen = self._roots[g], self.windows[:, positions], group.ensemble[:, positions]
+            root, here, seen = self.roots[g], self.windows[:, positions], group.ensemble[:, positions]
             from scipy.linalg import cho_solve
 
             current = x[:, positions] + np.einsum("nbp,bp->np", coefficients @ seen, here)
@@ -157,13 +158,6 @@ class TimeWindowGenerator:
             x[:, positions] = values  # without rounding errors
         return x[:n]
 
-    @cached_property
-    def _roots(self) -> list[Array]:
-        """Roots L of Σ = L Lᵀ at the observed features, for each group: (r, r)."""
-        positions = np.arange(0) if self.observed is None else self.observed[0]
-        here = self.windows[:, positions]
-        return [np.linalg.cholesky(group.at(positions).covariance(here)) for group in self.groups]
-
     def condition(self, observation: tuple[Array, Array]) -> TimeWindowGenerator:
         """The generator given that the features at positions t·C + c (r,) have these values (r,), exactly."""
         if self.observed is not None:
@@ -174,8 +168,10 @@ class TimeWindowGenerator:
             raise ValueError(f"{rule}; got {len(positions):,}. Condition on a shorter stretch of time.")
         joint = self.log_weights + self.log_kernels(positions, values[None])[:, :, 0]
         total = float(np.logaddexp.reduce(joint, axis=None))
-        conditioned = replace(self, observed=(positions, values), log_weights=joint - total)
-        notes, stored = list(self.notes), np.concatenate([group.at(positions).signals for group in self.groups])
+        here, groups = self.windows[:, positions], [group.at(positions) for group in self.groups]
+        roots = tuple(np.linalg.cholesky(group.covariance(here)) for group in groups)
+        conditioned = replace(self, observed=(positions, values), roots=roots, log_weights=joint - total)
+        notes, stored = list(self.notes), np.concatenate([group.signals for group in groups])
         weighted = self.log_weights[:, :, None] + self.log_kernels(positions, stored)
         if total < float(np.logaddexp.reduce(weighted, axis=(0, 1)).min()) - MAX_UNLIKELY * len(positions):
             notes.append("the conditioned values are unlike all stored signals, so draws extrapolate")
@@ -217,10 +213,8 @@ def log_kernel_densities(
     from scipy.linalg import solve_triangular
 
     root = np.linalg.cholesky(group.covariance(windows))
-    x, m = (
-        solve_triangular(root, (rows - group.center).T, lower=True, check_finite=False)
-        for rows in (values, group.signals)
-    )
+    centered = (values - group.center).T, (group.signals - group.center).T
+    x, m = (solve_triangular(root, rows, lower=True, check_finite=False) for rows in centered)
     constant = -float(np.log(np.diag(root)).sum()) - len(root) / 2 * math.log(2 * math.pi)
     squares, products = np.square(m).sum(0)[:, None], m.T @ x
     for s in widths:
