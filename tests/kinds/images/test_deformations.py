@@ -129,7 +129,7 @@ def test_fields_have_the_mean_and_the_covariance_of_the_local_law(model, scale, 
     assert np.abs(law.deviations.mean(0)).max() < 1e-5
     probe, n = np.random.default_rng(0).standard_normal(law.mean.shape), 4000
     rng = np.random.default_rng(1)
-    found = np.array([(law.field(rng, scale, law.spread) * probe).sum() for _ in range(n)])
+    found = np.array([(draw_fields([law], [rng], scale, law.spread)[0] * probe).sum() for _ in range(n)])
     variance = scale**2 * ((law.deviations * probe).sum((1, 2, 3)) ** 2).mean()
     # Four standard errors: a mean of 0.07 standard deviations, or a variance off by 9 %, would be noticed.
     assert abs(found.mean() - shrunk * (law.mean * probe).sum()) <= 4 * np.sqrt(variance / n) + 1e-6
@@ -213,8 +213,8 @@ def test_images_unlike_all_others_are_held_back(model):
     assert spreads[outlier] > 1.05 * usual
     law = model._find_distributions([outlier])[0]
     rng = deformations.generator(9, Purpose.DRAW, 0)
-    held_back = law.field(rng, 2.0, usual)
-    free = law.field(deformations.generator(9, Purpose.DRAW, 0), 2.0, np.inf)
+    held_back = draw_fields([law], [rng], 2.0, usual)[0]
+    free = draw_fields([law], [deformations.generator(9, Purpose.DRAW, 0)], 2.0, np.inf)[0]
     assert held_back - law.mean == pytest.approx((free - law.mean) * usual / law.spread, abs=1e-5)
     moved = model._splines.at(np.array([outlier]), held_back[None])
     expected = restore_values(moved, model.images[outlier][None])[..., 0]
@@ -272,7 +272,7 @@ def test_laws_of_tensors_are_drawn_together_as_one_by_one(model):
     ]
     for scale, usual in ((0.6, np.inf), (1.5, 0.5 * arrays[0].spread)):
         rngs = [np.random.default_rng(i) for i in range(3)]
-        one_by_one = [law.field(np.random.default_rng(i), scale, usual) for i, law in enumerate(arrays)]
+        one_by_one = [draw_fields([law], [np.random.default_rng(i)], scale, usual)[0] for i, law in enumerate(arrays)]
         assert draw_fields(tensors, rngs, scale, usual).numpy() == pytest.approx(np.stack(one_by_one), abs=1e-5)
 
 
@@ -549,7 +549,7 @@ def test_new_images_have_nearly_the_levels_of_the_image_that_they_are_deformatio
     stored, scale = model.images[..., 0], model.scale
     moved = []
     for i, law in enumerate(model._find_distributions(source)):
-        field = law.field(deformations.generator(2, Purpose.DRAW, i), scale, model._typical_spread)
+        field = draw_fields([law], [deformations.generator(2, Purpose.DRAW, i)], scale, model._typical_spread)[0]
         moved.append(model._splines.at(source[i : i + 1], field[None])[0, ..., 0])
     levels, before, of_source = (np.sort(x.reshape(30, -1), 1) for x in (new, np.array(moved), stored[source]))
     assert np.abs(levels - of_source).mean() < 0.25 * np.abs(before - of_source).mean()

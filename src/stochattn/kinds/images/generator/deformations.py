@@ -60,12 +60,6 @@ class LocalImageDistribution:
         deviations = fields - mean
         return cls(mean, deviations, math.sqrt(float((deviations**2).mean())))
 
-    def field(self, rng: np.random.Generator, scale: float, typical_spread: float) -> Array:
-        """t times the mean plus a draw at this scale, damped if the distribution is wider than typical: (2, h, w)."""
-        weights = like(self.weights(rng, scale, typical_spread), self.mean)
-        deviations = self.deviations.reshape(len(weights), -1)
-        return _step_to_mean(scale) * self.mean + (weights @ deviations).reshape(self.mean.shape)
-
     def weights(self, rng: np.random.Generator, scale: float, typical_spread: float) -> NumpyArray:
         n = len(self.deviations)
         damping = min(typical_spread / max(self.spread, float(np.finfo(np.float32).tiny)), 1.0)
@@ -83,25 +77,21 @@ def draw_fields(
     On a GPU, starting a product takes longer than computing it. Tensors therefore get one copy of all weights and one
     product for all distributions; weights of distributions with fewer neighbors are padded with zeros.
     """
-    mean = distributions[0].mean
+    mean, xp = distributions[0].mean, namespace(distributions[0].mean)
+    weights = [part.weights(rng, scale, typical_spread) for part, rng in zip(distributions, rngs, strict=True)]
+    deviations = [part.deviations.reshape(len(part.deviations), -1) for part in distributions]
     if isinstance(mean, np.ndarray):
-        pairs = zip(distributions, rngs, strict=True)
-        return np.stack([distribution.field(rng, scale, typical_spread) for distribution, rng in pairs])
-    from torch.nn.utils.rnn import pad_sequence
+        draws = np.stack([like(w, mean) @ rows for w, rows in zip(weights, deviations, strict=True)])
+    else:
+        from torch.nn.utils.rnn import pad_sequence
 
-    torch = namespace(mean)
-    deviations = [distribution.deviations.reshape(-1, mean.numel()) for distribution in distributions]
-    weights = np.zeros((len(distributions), 1, max(map(len, deviations))))
-    for row, distribution, rng in zip(weights[:, 0], distributions, rngs, strict=True):
-        row[: len(distribution.deviations)] = distribution.weights(rng, scale, typical_spread)
-    draws = like(weights, mean) @ pad_sequence(deviations, batch_first=True)
-    means = torch.stack([distribution.mean for distribution in distributions])
-    return _step_to_mean(scale) * means + draws.reshape(means.shape)
-
-
-def _step_to_mean(scale: float) -> float:
-    """t of the module's formula: the step towards the mean."""
-    return 1 - math.sqrt(max(1 - scale**2, 0.0))
+        padded = np.zeros((len(weights), 1, max(map(len, weights))))
+        for row, values in zip(padded[:, 0], weights, strict=True):
+            row[: len(values)] = values
+        draws = like(padded, mean) @ pad_sequence(deviations, batch_first=True)
+    means = xp.stack([part.mean for part in distributions])
+    step = 1 - math.sqrt(max(1 - scale**2, 0.0))  # t of the module's formula
+    return step * means + draws.reshape(means.shape)
 
 
 DRAWS_OF_RULE, MIN_SCALE, PRECISION = 96, 0.05, 1.02
@@ -186,9 +176,8 @@ class Deformations:
             self._neighbors, self._cache = computed._neighbors, computed._cache
         else:
             self._cache = {}
-            seen = self.images if by_levels else self._registration.images
-            rows = to_numpy(seen).reshape(len(self.kept), -1)
-            rows = rows if self.features is None else feature_rows(self.features, self.images)
+            by_images = by_levels or self.features is not None
+            rows = feature_rows(self.features, self.images if by_images else self._registration.images)
             self._neighbors = find_neighbors(rows, self._classes)
         others = int(np.median(np.bincount(self._classes)[self._classes])) - 1
         self.neighbor_share = self.n_neighbors / max(others, self.n_neighbors)
@@ -239,21 +228,17 @@ class Deformations:
         """Deformations of these stored images (n,), (n, H, W[, channels])."""
         size, block, parts = self._splines.size, self._draws_at_a_time, []
         for first in range(0, len(sources), block):
-            block_sources = sources[first : first + block]
-            n_drawn = len(block_sources)
+            drawn = sources[first : first + block]
             if on_cuda(self.images):  # blocks of one size, so that the bits of an image do not depend on the others
-                block_sources = np.concatenate([block_sources, np.repeat(block_sources[-1:], block - n_drawn)])
-            parts.append(self._draw(block_sources, first, seed, scale, purpose)[:n_drawn])
-        return concatenate(parts).reshape(len(sources), *size, *self.channels)
-
-    def _draw(self, sources: NumpyArray, first: int, seed: int, scale: float, purpose: Purpose) -> Array:
-        """Deformations of these stored images at once, from number `first` of a draw on: (n, H, W, C)."""
-        rngs = list(generators(seed, purpose, range(first, first + len(sources))))
-        fields = draw_fields(self._find_distributions(sources), rngs, scale, self._typical_spread)
-        stored = self.images[like(sources, self.images, keep_dtype=True)]
-        if self.vary is Vary.LEVELS:
-            return namespace(stored).clip(stored + fields, *self._limits)
-        return restore_values(self._splines.at(sources, fields), stored)
+                drawn = np.pad(drawn, (0, block - len(drawn)), mode="edge")
+            rngs = list(generators(seed, purpose, range(first, first + len(drawn))))
+            fields = draw_fields(self._find_distributions(drawn), rngs, scale, self._typical_spread)
+            stored = self.images[like(drawn, self.images, keep_dtype=True)]
+            if self.vary is Vary.LEVELS:
+                parts.append(namespace(stored).clip(stored + fields, *self._limits))
+            else:
+                parts.append(restore_values(self._splines.at(drawn, fields), stored))
+        return concatenate(parts)[: len(sources)].reshape(len(sources), *size, *self.channels)
 
     @property
     def _draws_at_a_time(self) -> int:
