@@ -33,10 +33,8 @@ def cubic_weights(t: Array) -> tuple[Array, Array, Array, Array]:
     return s**3 / 6, (4 - 6 * t**2 + 3 * t**3) / 6, (4 - 6 * s**2 + 3 * s**3) / 6, t**3 / 6
 
 
-MIN_POINTS, MIN_LINES = 8, 4
-"""Points along which smoothness is measured, and lines of them, at least."""
-MAX_LINES = 500
-"""Lines that are looked at; an evenly spaced part stands for more."""
+MIN_POINTS, MIN_LINES = 8, 4  # points along which smoothness is measured, and lines of them, at least
+MAX_LINES = 500  # lines that are looked at; an evenly spaced part stands for more
 MAX_ROUGHNESS, MAX_ROUGHNESS_OF_COLUMNS, MAX_RATIO = 0.3, 0.1, 0.5
 """Roughness of signals, at most, in rows, in columns, and as a share of that across; independent numbers have 1."""
 

@@ -89,15 +89,9 @@ class SignalCodec(Codec):
         signals = np.asarray(items, dtype=np.float64)
         if len(signals) < 2 or (signals == signals[:1]).all():
             raise InputError("a part of the stored signals are all equal, so there is nothing to vary: store more.")
-        return replace(
-            self,
-            stored=signals,
-            ids=tuple(str(i + 1) for i in range(len(signals))),
-            labels=self.labels_among(signals),
-            notes=(),
-            conditions=None,
-            shared_normalization=self.normalization,
-        )
+        ids = tuple(str(i + 1) for i in range(len(signals)))
+        codec = replace(self, conditions=None, shared_normalization=self.normalization)
+        return replace(codec, stored=signals, ids=ids, labels=self.labels_among(signals), notes=())
 
     def to_user(self, items: Array) -> Array:
         return np.asarray(items)[:, 0] if self.flat else np.asarray(items)

@@ -15,6 +15,7 @@ import re
 import wave
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,17 +84,9 @@ def read_csv(path: Path, options: SignalOptions, like: SignalCodec | None = None
     signals = [signal[:, :end] for signal, end in zip(array, ends, strict=True)] if unequal else array
     labels = None if label is None else tuple(map(str, file.frame[label]))
     ids = tuple(map(str, range(1, len(signals) + 1) if id_column is None else file.frame[id_column]))
-    return SignalCodec(
-        signals,
-        ids,
-        channels,
-        labels,
-        _note_integers(points, values),
-        flat=len(channels) == 1,
-        columns=tuple(names) if file.style.header else (),
-        label_column=label,
-        id_column=id_column,
-    )
+    codec = SignalCodec(signals, ids, channels, labels, _note_integers(points, values), flat=len(channels) == 1)
+    columns = tuple(names) if file.style.header else ()
+    return replace(codec, columns=columns, label_column=label, id_column=id_column)
 
 
 def _class_columns(names: list[str], like: SignalCodec | None) -> list[str]:

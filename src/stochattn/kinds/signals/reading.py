@@ -147,18 +147,10 @@ def cut_into_windows(codec: SignalCodec, n: int, where: str) -> SignalCodec:
     note = f"{total:,} points were cut into {len(windows):,} windows of {n:,}"
     if n_omitted := sum(signal.shape[1] // n for signal in signals) - len(windows):
         note += f"; {n_omitted:,} more in which the class changes were left out"
-    return replace(
-        codec,
-        stored=np.stack([signals[k][:, at : at + n] for k, at in windows]),
-        ids=tuple(str(i + 1) for i in range(len(windows))),
-        channels=channels,
-        labels=labels,
-        notes=(*notes, note),
-        flat=len(channels) == 1,
-        columns=(),
-        label_column=None,
-        id_column=None,
-    )
+    cut = np.stack([signals[k][:, at : at + n] for k, at in windows])
+    ids = tuple(str(i + 1) for i in range(len(cut)))
+    codec = replace(codec, flat=len(channels) == 1, columns=(), label_column=None, id_column=None)
+    return replace(codec, stored=cut, ids=ids, channels=channels, labels=labels, notes=(*notes, note))
 
 
 def make_codec(codec: SignalCodec, where: str, options: SignalOptions) -> SignalCodec:

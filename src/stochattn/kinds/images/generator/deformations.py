@@ -67,10 +67,7 @@ class LocalImageDistribution:
 
 
 def draw_fields(
-    distributions: Sequence[LocalImageDistribution],
-    rngs: Sequence[np.random.Generator],
-    scale: float,
-    typical_spread: float,
+    distributions: list[LocalImageDistribution], rngs: list[np.random.Generator], scale: float, typical_spread: float
 ) -> Array:
     """A draw of each distribution, from its own random generator: (n, 2, h, w).
 
@@ -99,8 +96,7 @@ DRAWS_OF_RULE, MIN_SCALE, PRECISION = 96, 0.05, 1.02
 MAX_SCALE, MAX_SCALE_OF_ALL = 2.1, 1.4
 """Limits of the rule if a distribution has a few neighbors, and if it has all images of a class, and so their full
 variance already. Beyond them, shapes are unlike any stored one."""
-MAX_SCALE_OF_LEVELS = 1.0
-"""Limit of the rule for pixel values: the distribution has the variance of the neighbors already."""
+MAX_SCALE_OF_LEVELS = 1.0  # limit for pixel values: the distribution has the variance of the neighbors already
 NO_SHAPE = 0.05  # typical spread of fields in pixels below which images do not differ in shape
 NEAREST, MIN_DISTANCE = 0.1, 0.6
 """Images have no shapes in common if this quantile of the distances of draws to stored images is below this share of
@@ -110,8 +106,7 @@ DRAWS_AT_A_TIME = 16
 MAX_DRAWS_ON_GPU = 256  # most of a GPU is idle while there are few
 MAX_DRAW_BYTES, TEMPORARY = 2**29, 32
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
-MAX_DISTRIBUTION_BYTES = 2**27
-"""Bytes of local distributions that are kept; others are computed again when they are needed."""
+MAX_DISTRIBUTION_BYTES = 2**27  # of local distributions that are kept; others are computed again when needed
 
 
 class Deformations:
@@ -131,8 +126,6 @@ class Deformations:
 
     _splines: SplineImages
     _registration: Registration
-    _neighbors: list[NumpyArray]
-    _cache: dict[int, LocalImageDistribution]
     are_unlike = False  # whether pixel values vary because the images differ in shape and have no shapes in common
 
     def __init__(
@@ -172,13 +165,12 @@ class Deformations:
     def _set(self, vary: Vary, computed: Deformations | None = None) -> None:
         """Choose what varies, find the neighbors, and measure how much they typically differ."""
         self.vary, by_levels = vary, vary is Vary.LEVELS
-        if computed is not None and computed.vary is vary:
-            self._neighbors, self._cache = computed._neighbors, computed._cache
-        else:
-            self._cache = {}
+        if computed is None or computed.vary is not vary:
             by_images = by_levels or self.features is not None
             rows = feature_rows(self.features, self.images if by_images else self._registration.images)
-            self._neighbors = find_neighbors(rows, self._classes)
+            self._neighbors, self._cache = find_neighbors(rows, self._classes), dict[int, LocalImageDistribution]()
+        else:
+            self._neighbors, self._cache = computed._neighbors, computed._cache
         others = int(np.median(np.bincount(self._classes)[self._classes])) - 1
         self.neighbor_share = self.n_neighbors / max(others, self.n_neighbors)
         self.typical_sources, spreads = self.sources(DRAWS_OF_RULE, 0), list[float]()

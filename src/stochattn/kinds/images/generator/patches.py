@@ -42,8 +42,7 @@ do not depend on the others. Results depend on these sizes."""
 STEPS = 25  # noise levels, geometric from the first to the last
 MIN_WINDOW_RADIUS, WINDOW_SHARE = 2, 1 / 14
 """Radius in pixels of the smallest window, and its share of the shorter side of large images: wider than strokes."""
-CONDITIONED_NOISE = 1 / 4
-"""Assumed noise of conditioned pixels, over that of others. With much less, completions are too much alike."""
+CONDITIONED_NOISE = 1 / 4  # assumed for conditioned pixels, over that of others; completions are alike with much less
 MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_VALUES, MIN_STANDARD_ERRORS = 96, 32, 96 * 2**18, 3.0
 """Limits of the number of draws of the matched-distance rule; pixels × memories × draws are limited by the third. The
 rule stops early if the median differs from its target by this number of standard errors: then less than one decision in

@@ -27,8 +27,7 @@ from .normalization import Normalization
 
 MIN_SCALE = 1e-12  # standard deviation of a channel, over the largest value, up to which it is constant
 GRID = 96  # largest number of points at which warps are estimated; shorter signals keep their length
-LEVELS = ((0.08, 24), (0.04, 24), (0.02, 32))
-"""Blur of the signals, over their length, and number of steps, for each level in turn."""
+LEVELS = ((0.08, 24), (0.04, 24), (0.02, 32))  # blur over the length of the signals, and number of steps
 SMOOTHNESS, MIN_WIDTH, LEAST_SLOPE = 0.04, 2.0, 1e-3
 """Width of the smoother over the length, its least width in points, and ε in units of the variance."""
 SPLINE_MARGIN = 8  # points by which ends are extended: as many as a cubic spline and its filter depend on
@@ -119,8 +118,7 @@ PARTNERS, ALIGNED_SHARE, N_RANDOM = 1 / 5, 0.6, 10
 """Share of the other signals that a signal may be aligned with; least share of the correlation; random lags."""
 FAR, MAX_FAR = 1 / 8, 1 / 5
 """Lags above this share of the length are too large for warps; the largest share of such lags in an aligned class."""
-N_DRAWS = 99
-"""Random shifts of a permutation test; a class differs from shifted signals if it exceeds all of them: level 1 %."""
+N_DRAWS = 99  # random shifts of a permutation test; a class differs if it exceeds all of them: level 1 %
 MIN_VARIATION, MIN_CONTOUR_VARIATION, MAX_GROWTH = 2.0, 4.0, 1.5
 """Variance of the mean power of aligned signals, over that of shifted ones, and of contours; largest mean squared
 difference of points up to 3/4 of the length apart in stationary signals, over that of points up to 1/4 apart."""

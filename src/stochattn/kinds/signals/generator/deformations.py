@@ -40,14 +40,12 @@ from .windows import TimeWindowGenerator
 NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 3, 3, 16
 """Neighbors of a local distribution, as a share of the other signals of the class, and limits of their number."""
 MAX_COMPARED_POINTS = 512  # blocks of time in which smooth differences of longer signals are compared
-CANDIDATES = 2
-"""Signals that are warped, over the number of neighbors: those that fit best after a warp may be early or late."""
+CANDIDATES = 2  # signals that are warped, over the number of neighbors: the best after a warp may be early or late
 MIN_NOISE = 1e-8  # white noise that keeps densities finite, over the variance
 MIN_CALIBRATED, MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 4, 64, 4.0, 1.5
 """Limits of the number of local distributions that calibrate deviations; the largest gain of a frequency; the number of
 frequencies over which gains are smoothed."""
-MAX_DISTRIBUTION_BYTES = 2**27
-"""Bytes of local distributions that are kept; others are computed again when they are needed."""
+MAX_DISTRIBUTION_BYTES = 2**27  # of local distributions that are kept; others are computed again when needed
 
 
 class LocalSignalDistribution(NamedTuple):
@@ -267,8 +265,7 @@ def white_noise(rows: Array) -> Array:
     return np.asarray(np.median(squares, axis=0) / (6 * (1 - 2 / (9 * k)) ** 3))
 
 
-SCALE = 0.9
-"""s: at 0, stored signals are recalled; at 1, a new signal depends on the stored one only by its local distribution."""
+SCALE = 0.9  # s: at 0, stored signals are recalled; at 1, they matter by their local distributions alone
 CONDITIONED = "conditioned signals are drawn by the generator 'windows', whose conditional distribution is exact."
 MAX_WARPS, MAX_COMPONENTS = 12, 2000
 """Largest number of warps of a signal, and of components of the mixture unless there are more signals."""

@@ -16,8 +16,7 @@ import numpy as np
 from ...._backend.arrays import Array
 
 MIN_SIGNALS = 5  # least number of signals: fewer may share a statistic by chance
-TOLERANCE = 1e-3
-"""Largest difference of equal statistics, over the standard deviation of all values, because files are rounded."""
+TOLERANCE = 1e-3  # largest difference of equal statistics, over the deviation of all values: files are rounded
 MAX_VALUE, MIN_SHARE = 1e100, 1e-9
 """Signals whose largest absolute value is not between 1 / MAX_VALUE and MAX_VALUE have no rule: their squares may
 overflow. A statistic below MIN_SHARE of the largest absolute value of a signal is a rounding error, not a divisor."""

@@ -11,8 +11,7 @@ import numpy as np
 from ...._backend.arrays import Array
 from .windows import KernelGroup, TimeWindowGenerator, WindowSetting, log_kernel_densities, power_windows
 
-ROUNDS, MAX_SHIFTS = 5, 11
-"""Rounds in which signals are aligned with the mean of the aligned signals; largest number of shifts."""
+ROUNDS, MAX_SHIFTS = 5, 11  # of alignment with the mean of the aligned signals; largest number of shifts
 
 
 def list_shifts(largest: int) -> Array:
@@ -56,8 +55,7 @@ WINDOW_SHARES, SLIDE_SHARES, SHIFT_SHARE = (2, 4, 8, 16, 32), (32, 8), 10
 ROUGHNESSES, POOLED = (0.03, 0.3, 0.9), (0.0, 0.5, 1.0)
 DEFAULT = WindowSetting(width=0.5, spacing=0, pooled=1.0, roughness=0.1, shift=0, slide=0)
 MIN_SIGNALS = 6  # least size of the largest class for a choice of the setting; with fewer signals it is the default
-N_SLIDES, MAX_SLID = 7, 2**21
-"""Number of slides of a signal in the noise; data with more than MAX_SLID values are not tried with slides."""
+N_SLIDES, MAX_SLID = 7, 2**21  # slides of a signal in the noise; values of data that are not tried with slides
 N_FOLDS, MAX_SCORED_CLASSES, MAX_SCORED, MAX_SCORED_FEATURES, MAX_SCORED_CHANNELS = 4, 3, 200, 240, 8
 """Number of folds; to bound the time of the choice, the numbers of classes (the largest), of signals of each, of
 features and of channels that are scored."""

@@ -29,13 +29,11 @@ from ...._backend.arrays import Array
 from ....core.mixture import perplexity, pick, pick_stratified
 from ...generator import NO_DENSITY, Description, Generated, few_sources
 
-ROWS = 32
-"""Signals that are drawn together; blocks are always full, so that the bits of a signal do not depend on the others."""
+ROWS = 32  # signals that are drawn together; blocks are always full, so that a signal does not depend on others
 MIN_EXPLAINING, MAX_UNLIKELY = 3, 2.0
 """A note is given if fewer signals explain a condition, or if it is less likely than any stored signal by this many
 nats for each conditioned value."""
-MAX_CONDITIONED = 2000
-"""Largest number of conditioned values; the time to solve for them grows with the third power of their number."""
+MAX_CONDITIONED = 2000  # values; the time to solve for them grows with the third power of their number
 
 
 class WindowSetting(NamedTuple):
