@@ -98,8 +98,8 @@ class ImageCodec(Codec):
         """Pixel values of a rectangle from a stored image, another image, or an array of the rectangle itself."""
         if isinstance(value, str):
             if (k := index_of(self.ids, value)) is None:
-                rule = f"no stored image has the id {value!r}; {suggest_ids(value, self.ids)}"
-                raise InputError(f"condition {key!r}: {rule}")
+                suggestion = suggest_ids(value, self.ids)
+                raise InputError(f"condition {key!r}: no stored image has the id {value!r}; {suggestion}")
             return self.stored[k][place]
         image, shape = np.asarray(value), self.stored[0][place].shape
         if image.shape == self.shape:

@@ -72,7 +72,7 @@ class ImageKind(ImageDescription, Kind["ImageCodec"]):
         return ImageCodec(**state)  # type: ignore[arg-type]
 
     def fit_generator(self, name: str, codec: ImageCodec, weights: Array, options: object) -> Generator:
-        """Deformations, local heads over windows, p_beta or a plain one; p_beta also where pictures are tiny."""
+        """Deformations, local heads over windows, p_beta or a plain one; p_beta also where images are tiny."""
         if name == "gaussian":
             normal = GaussianCoordinates.fit_weighted(codec.features(codec.stored), weights)
             return Gaussian.around(ImageEmbedding(normal, codec.shape), weights)

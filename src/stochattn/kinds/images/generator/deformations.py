@@ -43,13 +43,10 @@ from .registration import Registration, SplineImages, feature_rows, find_neighbo
 
 @dataclass(frozen=True, eq=False)
 class LocalImageDistribution:
-    """Shapes around one stored image: the mean field (2, h, w), and deviations from it (k + 1, 2, h, w).
-
-    For pixel values, (H, W, C) takes the place of (2, h, w).
-    """
+    """Shapes around one stored image, fields (2, h, w), or pixel values (H, W, C): their mean and spread."""
 
     mean: Array
-    deviations: Array
+    deviations: Array  # (k + 1, 2, h, w)
     spread: float  # root mean square of the deviations, in pixels or pixel values
 
     @classmethod
@@ -192,17 +189,11 @@ class Deformations:
         return self._typical_spread > NO_SHAPE
 
     def sample(self, n: int, rng: SeedLike = None) -> Array:
-        """n new images, (n, H, W) or (n, H, W, channels), in the library, dtype and device of the stored ones.
-
-        All pixel values lie between the least and the greatest of the stored ones.
-        """
+        """n new images (n, H, W[, channels]), like the stored ones, whose range of pixel values they do not leave."""
         return self.draw(check_count("n", n), seed_of(rng))[0]
 
     def draw(self, n: int, seed: int) -> tuple[Array, NumpyArray]:
-        """The images of `sample`, and the stored image (n,) that each is a deformation of.
-
-        Image i depends on (seed, i) alone.
-        """
+        """The images of `sample`, each of which depends on (seed, i) alone, and the stored image (n,) behind each."""
         sources = self.sources(n, seed)
         return self.around(sources, seed, self.scale), self.kept[sources]
 
@@ -308,8 +299,7 @@ def _are_near_copies(drawn: NumpyArray, stored: NumpyArray) -> bool:
 
 
 CONDITIONED = "conditioned images are drawn by the generator 'patches', which keeps pixels in place."
-N_BEST, MIN_COMMON = 10, 0.8
-"""Number of stored images that fit a condition best, and the least share of them that must be of the chosen class."""
+N_BEST, MIN_COMMON = 10, 0.8  # images that fit a condition best; least share of these that is of the chosen class
 MIN_SHARE, MAX_FITTING = 1 / 8, 3
 """A condition on at least this share of an image leaves little to vary if at most MAX_FITTING stored images fit it as
 well as images typically fit their nearest one."""

@@ -34,8 +34,7 @@ LEVELS = ((0.5, 3.0, 2.5, 10), (1.0, 1.5, 2.5, 10), (1.0, 0.7, 2.0, 12))
 """Resolution, blur of the images, smoothness of the field and number of steps, for each level in turn."""
 STEP_SMOOTHNESS = 2.0
 LEAST_GRADIENT = 1e-3  # ε, over the squared range of pixel values: flat regions move with their surroundings
-SURROUNDINGS, SURROUNDINGS_WEIGHT = 1.0, 1e-3
-"""Width in pixels of the mean of values around a pixel, and its weight beside the value of the pixel."""
+SURROUNDINGS, SURROUNDINGS_WEIGHT = 1.0, 1e-3  # width in pixels of the mean around a pixel; its weight beside the pixel
 SAME_BACKGROUND = 0.1  # an edge is one background if its pixels differ by at most this share of the deviation
 PAIRS_AT_A_TIME = 64
 PAIRS_ON_GPU = 1024

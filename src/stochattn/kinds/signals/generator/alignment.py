@@ -116,8 +116,7 @@ MIN_SIGNALS, MIN_POINTS, MAX_COMPARED = 8, 16, 32
 """Least numbers of signals and points for a test of alignment; largest number of signals of a class it compares."""
 PARTNERS, ALIGNED_SHARE, N_RANDOM = 1 / 5, 0.6, 10
 """Share of the other signals that a signal may be aligned with; least share of the correlation; random lags."""
-FAR, MAX_FAR = 1 / 8, 1 / 5
-"""Lags above this share of the length are too large for warps; the largest share of such lags in an aligned class."""
+FAR, MAX_FAR = 1 / 8, 1 / 5  # lags above this share of the length are far; largest share of them in an aligned class
 N_DRAWS = 99  # random shifts of a permutation test; a class differs if it exceeds all of them: level 1 %
 MIN_VARIATION, MIN_CONTOUR_VARIATION, MAX_GROWTH = 2.0, 4.0, 1.5
 """Variance of the mean power of aligned signals, over that of shifted ones, and of contours; largest mean squared
@@ -126,8 +125,7 @@ MAX_SEAM, MAX_GAP = 2.0, 0.05
 """Squared step from the last to the first point of closed signals, over that of other steps; of contours, over the
 variance of both points among signals."""
 JOIN, MAX_JOIN = 1 / 16, 32  # points in which a signal is blended with another one, over the length, and at most
-MARGIN, MAX_LAGS, MAX_POINTS = 1 / 8, 96, 512
-"""Points on either side of a signal, over the length; largest numbers of lags that are tried and points compared."""
+MARGIN, MAX_LAGS, MAX_POINTS = 1 / 8, 96, 512  # share of the length on either side; most lags and points compared
 
 
 def standardize(signals: Array) -> Array:
@@ -306,18 +304,15 @@ class ShiftedClass:
         signal = self.longer[np.searchsorted(self.members, i)]
         return signal[self.half + lag : len(signal) - self.half + lag]
 
-    def find_nearest(self, i: int, lag: int, scale: Array, k: int) -> Array:
-        """The k signals nearest to signal i at a lag, each at its own best lag: (k, T + 2 margin, C).
-
-        scale: the units (C,) of the channels
-        """
+    def find_nearest(self, i: int, lag: int, units: Array, k: int) -> Array:
+        """The k signals nearest to signal i at a lag, in units (C,), each at its own best lag: (k, T + 2 margin, C)."""
         center, others = self.view(i, lag), np.flatnonzero(self.members != i)
         others = others[spaced_indices(len(others), MAX_COMPARED)]
         lag_step, time_step = math.ceil(2 * self.half / MAX_LAGS), math.ceil(len(center) / MAX_POINTS)
         distances, firsts = np.empty(len(others)), np.empty(len(others), dtype=np.intp)
         for n, signal in enumerate(self.longer[others]):
             windows = np.lib.stride_tricks.sliding_window_view(signal, len(center), axis=0)[::lag_step, :, ::time_step]
-            squares = np.square((windows - center[::time_step].T) / scale[:, None]).sum((1, 2))
+            squares = np.square((windows - center[::time_step].T) / units[:, None]).sum((1, 2))
             distances[n], firsts[n] = squares.min(), lag_step * squares.argmin()
         order = np.argsort(distances, kind="stable")[:k]
         return np.asarray(self.longer[others[order][:, None], firsts[order][:, None] + np.arange(len(center))])

@@ -267,8 +267,7 @@ def white_noise(rows: Array) -> Array:
 
 SCALE = 0.9  # s: at 0, stored signals are recalled; at 1, they matter by their local distributions alone
 CONDITIONED = "conditioned signals are drawn by the generator 'windows', whose conditional distribution is exact."
-MAX_WARPS, MAX_COMPONENTS = 12, 2000
-"""Largest number of warps of a signal, and of components of the mixture unless there are more signals."""
+MAX_WARPS, MAX_COMPONENTS = 12, 2000  # of a signal; of the mixture, unless there are more signals
 
 
 @dataclass(frozen=True, eq=False)

@@ -179,10 +179,7 @@ class TimeWindowGenerator:
         return replace(conditioned, notes=tuple(notes))
 
     def log_kernels(self, positions: Array, values: Array) -> Array:
-        """log density of values (n, r) of the features at positions (r,) under each kernel: (G, K, n); -inf for none.
-
-        It is that of N(c + √(1 − s)(m_k − c), s Σ) at these features.
-        """
+        """log density of values (n, r) at features `positions` (r,) under each kernel: (G, K, n); -inf for none."""
         out = np.full((*self.log_weights.shape, len(values)), -np.inf)
         for g, group in enumerate(self.groups):
             here = group.at(positions)
