@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
-from ..codec import index_of, parse_interval, suggest_ids
+from ..codec import Items, index_of, parse_interval, suggest_ids
 from .generator.normalization import Normalization
 
 
@@ -30,7 +29,7 @@ class SignalCodec(Codec):
     conditions: positions t·C + c (r,) and values (r,) that new signals must have
     """
 
-    stored: Any
+    stored: Items
     ids: tuple[str, ...]
     channels: tuple[str, ...]
     labels: tuple[str, ...] | None = None

@@ -33,7 +33,6 @@ from .description import WAV_EXTENSIONS, SignalOptions
 CLASS_NAMES = ("class", "label", "target", "y")
 FIRST, LAST = "first", "last"
 MAX_INTEGER_COLUMNS = 0.1  # a note names columns of integers if at most this share of the columns of points are
-UCR = ".tsv"
 _COLUMN = re.compile(r"(.+)@(\d+)")
 
 
@@ -56,7 +55,7 @@ def read_csv(path: Path, options: SignalOptions, like: SignalCodec | None = None
     strings = [name for name in names if numbers[name].isna().all() and file.frame[name].notna().all()]
     classes = [label] if label is not None else _class_columns(names, like)
     classes = [name for name in classes if not (is_recording and label is None and name.lower() == "y")]
-    is_ucr = path.suffix.lower() == UCR and not file.style.header
+    is_ucr = path.suffix.lower() == ".tsv" and not file.style.header
     if is_ucr and not (classes or is_recording) and begins_with_classes(numbers.to_numpy(dtype=np.float64)):
         classes = names[:1]
     id_column = next((name for name in strings if name not in classes and file.frame[name].is_unique), None)
@@ -220,7 +219,6 @@ def make_class_words(labels: Sequence[str]) -> dict[str, str]:
 
 TABLE = "samples.csv"
 HEADER = ["file", "class"]
-SIDES = ("left", "right")
 
 
 def read_wav_folder(folder: Path) -> SignalCodec:
@@ -251,7 +249,7 @@ def read_wav(files: list[Path], ids: tuple[str, ...], labels: tuple[str, ...] | 
         if len(signal) != C:
             rule = f"{len(signal)} channels, and {files[0].name} {C}; mono and stereo files cannot be mixed"
             raise InputError(f"{file} has {rule}. Convert them to one of the two.")
-    channels = SIDES if C == 2 else tuple(str(c + 1) for c in range(C))
+    channels = ("left", "right") if C == 2 else tuple(str(c + 1) for c in range(C))
     bits = 8 * max(widths)
     return SignalCodec(signals, ids, channels, labels, flat=C == 1, step=2.0 ** (1 - bits), rate=rate, bits=bits)
 

@@ -17,7 +17,7 @@ from ..item_files import load_arrays
 from ..options import describe_extension
 from ..smoothing import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness, rows_are_smooth
 from .codec import SignalCodec
-from .description import MIN_POINTS, SignalOptions
+from .description import MIN_POINTS, WAV_EXTENSIONS, SignalOptions
 from .formats import read_csv, read_ts, read_wav, read_wav_folder
 
 SHAPES = "an array (n, points) or (n, channels, points)"
@@ -42,7 +42,7 @@ def read_signals(path: Path, options: SignalOptions = DEFAULTS, like: SignalCode
         return read_wav_folder(path) if zarr_header(path) is None else _read_array_file(path)
     if extension in (".npy", ".npz"):
         return _read_array_file(path)
-    if extension in (".wav", ".wave"):
+    if extension in WAV_EXTENSIONS:
         return read_wav([path], (path.stem,), None)
     if extension == ".ts":
         return read_ts(path)
