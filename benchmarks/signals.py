@@ -78,7 +78,7 @@ def normalized(method: Method) -> Method:
 
     def drawn(data: Split, n: int, rng: np.random.Generator) -> Drawn:
         (new, classes), stored = method(data, n, rng), np.swapaxes(data.stored, 1, 2)
-        return np.swapaxes(Normalization.of(stored).applied(np.swapaxes(new, 1, 2)), 1, 2), classes
+        return np.swapaxes(Normalization.of(stored).apply(np.swapaxes(new, 1, 2)), 1, 2), classes
 
     return drawn
 

@@ -92,7 +92,7 @@ def test_recognition_reads_the_header_alone(tmp_path):
 def test_a_file_beyond_the_limit_is_refused_before_it_is_inflated(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "a.npz", images=np.zeros((50, 512, 512)))  # 105 MB, of which 0.1 MB are written
     save_state(tmp_path / "b.npz", {"rows": np.zeros((50, 512, 512))})
-    monkeypatch.setattr("stochattn.kinds.images.reading.MAX_BYTES", 5 * 10**7)
+    monkeypatch.setattr("stochattn.kinds.item_files.MAX_BYTES", 5 * 10**7)
     monkeypatch.setattr(array_files.read_npz, "__defaults__", (None, 5 * 10**7))
     tracemalloc.start()
     try:

@@ -158,7 +158,7 @@ def test_pictures_have_the_colour_of_the_nearest_stored_one(monkeypatch):
     expected = [colours[0][k] for k in (3, 0, 2)]
     assert colours[1] == expected
     assert len(set(expected)) == 2
-    assert "a new picture has that of the stored picture nearest to it." in text
+    assert "a new image has that of the stored image nearest to it." in text
 
 
 def test_the_most_frequent_of_many_classes_have_colours(monkeypatch):

@@ -42,7 +42,7 @@ def test_three_stored_images_that_fit_a_condition_are_few(n_alike, noted):
 def test_a_scale_that_a_rule_found_before_is_no_option_without_effect(tmp_path):
     sa.fit((255 * rings(12)).astype(np.uint8)).save(tmp_path / "one.synth")
     loaded = sa.load(tmp_path / "one.synth")
-    assert loaded.generator.scale is not None
+    assert loaded.generator.options.scale is not None
     assert not any("no effect" in note for note in loaded.condition({(3, 4): 120}).notes)
 
 

@@ -14,10 +14,10 @@ from stochattn.kinds.images.generator import deformations, registration
 from stochattn.kinds.images.generator.deformations import (
     Deformations,
     LocalImageDistribution,
-    ScaleRule,
     Vary,
     draw_fields,
 )
+from stochattn.kinds.images.generator.patches import SettingRule
 from stochattn.kinds.images.generator.registration import (
     Registration,
     SplineImages,
@@ -125,11 +125,11 @@ def test_splines_return_stored_pixels_exactly_and_places_between_them_as_scipy_d
 
 @pytest.mark.parametrize(("scale", "shrunk"), [(1.5, 1.0), (0.6, 0.2), (0.0, 0.0)])
 def test_fields_have_the_mean_and_the_covariance_of_the_local_law(model, scale, shrunk):
-    law = model._fit_one(3)
+    law = model._find_distributions([3])[0]
     assert np.abs(law.deviations.mean(0)).max() < 1e-5
     probe, n = np.random.default_rng(0).standard_normal(law.mean.shape), 4000
     rng = np.random.default_rng(1)
-    found = np.array([(law.field(rng, scale, law.spread) * probe).sum() for _ in range(n)])
+    found = np.array([(draw_fields([law], [rng], scale, law.spread)[0] * probe).sum() for _ in range(n)])
     variance = scale**2 * ((law.deviations * probe).sum((1, 2, 3)) ** 2).mean()
     # Four standard errors: a mean of 0.07 standard deviations, or a variance off by 9 %, would be noticed.
     assert abs(found.mean() - shrunk * (law.mean * probe).sum()) <= 4 * np.sqrt(variance / n) + 1e-6
@@ -137,7 +137,7 @@ def test_fields_have_the_mean_and_the_covariance_of_the_local_law(model, scale, 
 
 
 def test_a_law_has_the_image_itself_as_a_member(model):
-    law, others = model._fit_one(3), model._neighbors[3]
+    law, others = model._find_distributions([3])[0], model._neighbors[3]
     fields = model._registration.fields(np.full(len(others), 3), others)
     assert law.mean == pytest.approx(fields.sum(0) / (len(others) + 1), abs=1e-5)
     assert law.deviations[-1] == pytest.approx(-law.mean, abs=1e-6)
@@ -191,12 +191,12 @@ def test_images_that_are_left_out_are_neither_sources_nor_neighbours():
 
 def test_new_images_are_as_far_from_stored_ones_as_these_are_from_each_other():
     model = Deformations(rings(100))
-    assert model.scale_rule is ScaleRule.MATCHED_DISTANCE
+    assert model.scale_rule is SettingRule.MATCHED_DISTANCE
     rows = model.images.reshape(100, -1)
     target = np.median(nearest_distances(rows))
     drawn = model.around(model.sources(96, 0), 0, model.scale, Purpose.RULE).reshape(96, -1)
     assert 0.94 * target < np.median(nearest_distances(drawn, rows)) <= target
-    assert Deformations(rings(40), scale=0.5).scale_rule is ScaleRule.GIVEN
+    assert Deformations(rings(40), scale=0.5).scale_rule is SettingRule.GIVEN
 
 
 def test_lines_stay_in_one_piece(model):
@@ -211,10 +211,10 @@ def test_images_unlike_all_others_are_held_back(model):
     spreads = np.array([law.spread for law in model._find_distributions(np.arange(40))])
     outlier, usual = int(spreads.argmax()), model._typical_spread
     assert spreads[outlier] > 1.05 * usual
-    law = model._fit_one(outlier)
+    law = model._find_distributions([outlier])[0]
     rng = deformations.generator(9, Purpose.DRAW, 0)
-    held_back = law.field(rng, 2.0, usual)
-    free = law.field(deformations.generator(9, Purpose.DRAW, 0), 2.0, np.inf)
+    held_back = draw_fields([law], [rng], 2.0, usual)[0]
+    free = draw_fields([law], [deformations.generator(9, Purpose.DRAW, 0)], 2.0, np.inf)[0]
     assert held_back - law.mean == pytest.approx((free - law.mean) * usual / law.spread, abs=1e-5)
     moved = model._splines.at(np.array([outlier]), held_back[None])
     expected = restore_values(moved, model.images[outlier][None])[..., 0]
@@ -262,13 +262,17 @@ def test_tensors_give_the_same_images():
 def test_laws_of_tensors_are_drawn_together_as_one_by_one(model):
     """Laws of 19, 3 and 19 neighbours: weights of the second end in zeros."""
     torch = pytest.importorskip("torch")
-    arrays = [model._fit_one(3), LocalImageDistribution.of(model._fit_one(4).deviations[:3]), model._fit_one(25)]
+    arrays = [
+        model._find_distributions([3])[0],
+        LocalImageDistribution.of(model._find_distributions([4])[0].deviations[:3]),
+        model._find_distributions([25])[0],
+    ]
     tensors = [
         LocalImageDistribution(torch.tensor(law.mean), torch.tensor(law.deviations), law.spread) for law in arrays
     ]
     for scale, usual in ((0.6, np.inf), (1.5, 0.5 * arrays[0].spread)):
         rngs = [np.random.default_rng(i) for i in range(3)]
-        one_by_one = [law.field(np.random.default_rng(i), scale, usual) for i, law in enumerate(arrays)]
+        one_by_one = [draw_fields([law], [np.random.default_rng(i)], scale, usual)[0] for i, law in enumerate(arrays)]
         assert draw_fields(tensors, rngs, scale, usual).numpy() == pytest.approx(np.stack(one_by_one), abs=1e-5)
 
 
@@ -362,7 +366,7 @@ def test_small_digits_are_as_different_from_each_other_as_true_ones():
     datasets = pytest.importorskip("sklearn.datasets")
     images = np.random.default_rng(0).permutation(datasets.load_digits().images)[:300].astype(np.float32)
     model = Deformations(images)
-    assert model.scale_rule is ScaleRule.MATCHED_DISTANCE
+    assert model.scale_rule is SettingRule.MATCHED_DISTANCE
     new = model.sample(300, rng=0).reshape(300, -1)
     assert np.median(nearest_distances(new)) > 0.9 * np.median(nearest_distances(images.reshape(300, -1)))
 
@@ -370,7 +374,7 @@ def test_small_digits_are_as_different_from_each_other_as_true_ones():
 def test_images_that_are_nearly_alike_get_the_least_scale():
     stored = np.repeat(rings(20), 2, axis=0)
     stored[1::2] += 1e-4
-    assert Deformations(stored).scale_rule is ScaleRule.LEAST
+    assert Deformations(stored).scale_rule is SettingRule.LEAST
 
 
 def test_levels_vary_where_images_do_not_differ_in_shape():
@@ -407,7 +411,7 @@ def test_a_few_digits_are_told_from_unrelated_images():
 def test_images_that_differ_in_more_than_shape_get_the_largest_scale():
     noise = np.random.default_rng(0).random((12, 16, 16))
     model = Deformations(0.2 * noise + rings(12, 16))
-    assert (model.scale_rule, model.scale) == (ScaleRule.LARGEST, pytest.approx(1.4))
+    assert (model.scale_rule, model.scale) == (SettingRule.LARGEST, pytest.approx(1.4))
     light = 40 * blur(np.random.default_rng(1).standard_normal((65, 16, 16)), 4.0)
     many = Deformations(light + rings(65, 16), vary=Vary.SHAPES)
     assert many.scale == pytest.approx(2.1 - 0.7 * 32 / 64)
@@ -558,7 +562,7 @@ def test_new_images_have_nearly_the_levels_of_the_image_that_they_are_deformatio
     stored, scale = model.images[..., 0], model.scale
     moved = []
     for i, law in enumerate(model._find_distributions(source)):
-        field = law.field(deformations.generator(2, Purpose.DRAW, i), scale, model._typical_spread)
+        field = draw_fields([law], [deformations.generator(2, Purpose.DRAW, i)], scale, model._typical_spread)[0]
         moved.append(model._splines.at(source[i : i + 1], field[None])[0, ..., 0])
     levels, before, of_source = (np.sort(x.reshape(30, -1), 1) for x in (new, np.array(moved), stored[source]))
     assert np.abs(levels - of_source).mean() < 0.25 * np.abs(before - of_source).mean()

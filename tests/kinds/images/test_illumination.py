@@ -111,9 +111,9 @@ def test_illumination_of_stored_photographs_is_split_and_that_of_drawings_is_not
     ink = np.zeros((10, 32, 32), dtype=np.uint8)
     ink[np.arange(10), 5:20, np.arange(8, 18)] = 255
     drawings = sa.fit(ink, warp=0, radius=2)
-    assert photos.generator.heads.splits_illumination
-    assert not drawings.generator.heads.splits_illumination
-    assert not photos.condition({(3, 4): 100}).generator.heads.splits_illumination
+    assert photos.generator.heads.memories.illumination is not None
+    assert drawings.generator.heads.memories.illumination is None
+    assert photos.condition({(3, 4): 100}).generator.heads.memories.illumination is None
 
 
 def test_illumination_has_a_smaller_weight_than_detail():

@@ -9,7 +9,8 @@ import pytest
 
 import stochattn as sa
 from stochattn.core.neighbors import nearest_distances
-from stochattn.kinds.images.generator.deformations import Deformations, ScaleRule
+from stochattn.kinds.images.generator.deformations import Deformations
+from stochattn.kinds.images.generator.patches import SettingRule
 from stochattn.kinds.images.generator.registration import feature_rows
 
 
@@ -48,7 +49,7 @@ def test_the_rule_compares_distances_of_features():
     rows = place(stored[..., None])
     medians = [np.median(nearest_distances(*given)) for given in ((place(drawn), rows), (rows,))]
     assert medians[0] <= medians[1]
-    assert model.scale_rule in (ScaleRule.MATCHED_DISTANCE, ScaleRule.LARGEST, ScaleRule.LEAST)
+    assert model.scale_rule in (SettingRule.MATCHED_DISTANCE, SettingRule.LARGEST, SettingRule.LEAST)
     assert model.scale != Deformations(stored).scale
 
 

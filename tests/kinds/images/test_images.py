@@ -862,7 +862,7 @@ def test_warps_move_pixels_and_depend_on_seed_and_number_only():
 
 def test_images_within_the_smallest_window_are_drawn_by_hopfield():
     synth = fit(in_colour(6, 3, 2))
-    note = "pictures of 2x3 are too small for the generator 'deformations': 'hopfield' is used instead."
+    note = "images of 2x3 are too small for the generator 'deformations': 'hopfield' is used instead."
     for one in (synth, synth.condition({(0, 0): 77})):
         assert note in one.notes
         assert one.describe().name == "hopfield"

@@ -19,7 +19,7 @@ from stochattn.kinds.images.generator.patches import (
     FALLBACK_RADIUS,
     MIN_RADIUS,
     LocalHeads,
-    RadiusRule,
+    SettingRule,
     median_distance,
     noise_levels,
     smallest_radius,
@@ -177,11 +177,11 @@ def test_the_matched_distance_rule_keeps_draws_as_far_as_neighbours_are():
 
     heads = LocalHeads(images)
     assert MIN_RADIUS < heads.radius < 4
-    assert heads.radius_rule is RadiusRule.MATCHED_DISTANCE
+    assert heads.radius_rule is SettingRule.MATCHED_DISTANCE
     # Independent draws, whose median has a standard error of about 7 %.
     assert typical(heads.radius) == pytest.approx(target, rel=0.2)
     assert typical(2 * heads.radius) < 0.8 * target
-    assert LocalHeads(images, radius=2).radius_rule is RadiusRule.GIVEN
+    assert LocalHeads(images, radius=2).radius_rule is SettingRule.GIVEN
 
 
 @pytest.mark.parametrize(("near", "batches"), [(0, 1), (1, 1), (3, 2), (8, 6), (13, 2), (15, 1)])
@@ -255,7 +255,7 @@ def test_very_wide_images_and_pairs_work():
     assert heads.sample(2, rng=0).shape == (2, 8, 200)
     pair = LocalHeads(blobs(2))
     assert pair.radius == FALLBACK_RADIUS
-    assert pair.radius_rule is RadiusRule.FALLBACK
+    assert pair.radius_rule is SettingRule.FALLBACK
     assert np.isfinite(pair.sample(3, rng=0)).all()
 
 

@@ -42,7 +42,7 @@ def test_a_known_warp_is_found():
     t = np.arange(T)
     fixed, moving = (np.exp(-(((t - at) / 5) ** 2) / 2)[None, :, None] for at in (28, 32))
     seen = resample_to_grid(np.concatenate([moving, fixed]))
-    [warp] = register(seen[:1], seen[1:], T, Normalization.none(T, 1))
+    [warp] = register(seen[:1], seen[1:], T, Normalization((T, 1)))
     np.testing.assert_allclose((warp - t)[23:33], 4, atol=0.5)
     left = np.abs(interpolate_cubic(moving, warp[None]) - fixed).max()
     assert left < 0.05 < np.abs(moving - fixed).max()
@@ -58,7 +58,7 @@ def test_short_signals_are_on_the_grid_as_they_are():
 def test_warps_are_smooth_over_a_25th_of_the_length_and_over_two_points(n, low, high):
     """Second over first differences of warps between noise: 0.055 and 0.010; four times that with half of the width."""
     seen = resample_to_grid(np.random.default_rng(0).normal(size=(8, n, 1)))
-    warps = register(seen[:4], seen[4:], n, Normalization.none(n, 1)) - np.arange(n)
+    warps = register(seen[:4], seen[4:], n, Normalization((n, 1))) - np.arange(n)
     assert low < np.square(np.diff(warps, 2, axis=1)).sum() / np.square(np.diff(warps, axis=1)).sum() < high
 
 

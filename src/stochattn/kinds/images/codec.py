@@ -19,7 +19,6 @@ from .generator.patches import ConditionedPixels
 NEW_NAME = "new-{:06d}.png"
 CONTACT_SHEET, TABLE = "contact-sheet.png", "samples.csv"  # files beside new images; version 0.1 wrote the sheet
 SHAPES = "as an array (n, height, width) or (n, height, width, 3)"
-INTEGER_VALUES = "pixel values are integers from 0 to 255, even if 0 to 1 was stored: multiply by 255 and round."
 MAX_CONTRADICTION = 1e-9  # pixel values in [0, 1] that differ by more contradict each other
 _PLACE = re.compile(r"\s*(\d+)\s*(?::\s*(\d+)\s*)?,\s*(\d+)\s*(?::\s*(\d+)\s*)?")
 
@@ -99,8 +98,8 @@ class ImageCodec(Codec):
         """Pixel values of a rectangle from a stored image, another image, or an array of the rectangle itself."""
         if isinstance(value, str):
             if (k := index_of(self.ids, value)) is None:
-                rule = f"no stored image has the id {value!r}; {suggest_ids(value, self.ids)}"
-                raise InputError(f"condition {key!r}: {rule}")
+                suggestion = suggest_ids(value, self.ids)
+                raise InputError(f"condition {key!r}: no stored image has the id {value!r}; {suggestion}")
             return self.stored[k][place]
         image, shape = np.asarray(value), self.stored[0][place].shape
         if image.shape == self.shape:
@@ -108,10 +107,7 @@ class ImageCodec(Codec):
         elif image.shape != shape:
             rule = f"must be an image of shape {self.shape}, a rectangle of shape {shape}, or the id of a stored"
             raise InputError(f"condition {key!r} {rule} image; got shape {image.shape}.")
-        if image.dtype.kind not in "uif" or not ((image >= 0) & (image <= 255)).all():
-            raise InputError(f"condition {key!r}: pixel values must lie within 0 to 255.")
-        if (image % 1).any():
-            raise InputError(f"condition {key!r}: {INTEGER_VALUES}")
+        _check_pixels(repr(key), image)
         return image
 
 
@@ -169,11 +165,16 @@ def _read_pixel(condition: str, value: object, is_color: bool) -> tuple[float, .
     if len(channels) != n_channels:
         expected = "a value such as 128, or three for red, green and blue" if is_color else "one value such as 128"
         raise InputError(f"condition {condition}: a pixel of these images takes {expected}.")
-    if not all(0 <= channel <= 255 for channel in channels):
-        raise InputError(f"condition {condition}: pixel values must lie within 0 to 255.")
-    if any(channel % 1 for channel in channels):
-        raise InputError(f"condition {condition}: {INTEGER_VALUES}")
+    _check_pixels(condition, np.array(channels))
     return channels
+
+
+def _check_pixels(condition: str, values: Array) -> None:
+    if values.dtype.kind not in "uif" or not ((values >= 0) & (values <= 255)).all():
+        raise InputError(f"condition {condition}: pixel values must lie within 0 to 255.")
+    if (values % 1).any():
+        rule = "pixel values are integers from 0 to 255, even if 0 to 1 was stored"
+        raise InputError(f"condition {condition}: {rule}: multiply by 255 and round.")
 
 
 def convert_pixels(array: Array, where: str, rescale: bool) -> tuple[Array, tuple[str, ...]]:

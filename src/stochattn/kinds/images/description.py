@@ -97,29 +97,27 @@ class ImageHopfieldOptions(HopfieldOptions):
 
 
 class ImageDescription(KindDescription):
-    """Pictures of one size, grey or RGB."""
+    """Images of one size, gray or RGB."""
 
-    name, item, items, part = "image", "picture", "pictures", "region"
-    inputs = "a folder of pictures, or an array of them (.npz, .npy, .zarr)"
+    name, item, items, part = "image", "image", "images", "region"
+    inputs = "a folder of images, or an array of them (.npz, .npy, .zarr)"
     condition_help = "pixel 12,30=128, rectangle 1:20,1:64=ID"
     codec_options = ImageOptions
     generators = MappingProxyType(
-        {
-            **{"deformations": DeformationOptions, "patches": PatchOptions, "hopfield": ImageHopfieldOptions},
-            **{"gaussian": NoOptions, "rescaled": NoOptions},
-        }
+        {"deformations": DeformationOptions, "patches": PatchOptions, "hopfield": ImageHopfieldOptions}
+        | dict.fromkeys(("gaussian", "rescaled"), NoOptions)
     )
 
     def recognizes(self, path: Path) -> bool:
         from ..._backend.array_files import npy_header, zarr_header
 
-        extension, chunks = path.suffix.lower(), zarr_header(path)
-        if chunks is not None:
-            return chunks.ndim > 2
+        extension, header = path.suffix.lower(), zarr_header(path)
+        if header is not None:
+            return header.ndim > 2
         if path.is_dir() or extension == ".npz":
             return True
         if extension in IMAGE_EXTENSIONS:
-            raise InputError(f"{path} is one picture, and at least two are needed: name the folder of them.")
+            raise InputError(f"{path} is one image, and at least two are needed: name the folder of them.")
         if extension != ".npy":
             return False
         header = npy_header(path)

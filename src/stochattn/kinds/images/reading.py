@@ -15,31 +15,23 @@ from pathlib import Path
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from ..._backend.array_files import (
-    ArrayFileError,
-    ArrayHeader,
-    named_strings,
-    npz_headers,
-    read_npy,
-    read_npz,
-    read_zarr,
-    zarr_header,
-)
-from ..._backend.arrays import Array, ArrayLike
+from ..._backend.array_files import ArrayHeader, named_strings, zarr_header
+from ..._backend.arrays import Array, to_numpy
 from ..._backend.checks import first_line
 from .. import InputError
+from ..item_files import folders_of, list_visible_files, load_arrays
 from ..options import describe_extension, with_count
 from ..summary import SUMMARY
 from .codec import CONTACT_SHEET, NEW_NAME, SHAPES, TABLE, ImageCodec, convert_pixels
-from .description import IMAGE_EXTENSIONS
+from .description import IMAGE_EXTENSIONS, ImageOptions
 
 IMAGE_NAMES = ("images", "X", "x", "data", "arr_0")
 LABEL_NAMES = ("target", "labels", "y", "label")
 ID_NAMES = ("ids", "names")
+MISSING = ("<NA>", "NaT")  # how pandas writes missing values
 DECODERS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 MAX_SIDE = 128  # images are shrunk to this number of pixels along the longer side, unless a size is given
 MAX_PIXELS = 2**26  # of all images together: as numbers, and again as components, they take about 2 GB
-MAX_BYTES = 2**30  # of the arrays that are read from a compressed file
 MAX_CHROMA_NOISE = 12  # by which the channels of a gray pixel may differ in a JPEG file
 MIN_COLORED_SHARE = 0.001  # an image has color if the channels of a larger share of its pixels differ by more
 TRANSPARENT = "image has transparent parts, placed on white", "images have transparent parts, placed on white"
@@ -49,25 +41,49 @@ FRAMES = f"file has several images, {ONLY_FIRST}", f"files have several images, 
 _SOURCES = "name a folder of images, an .npz or an .npy file, or a Zarr array"
 
 
-def read(path: Path, size: str | None, color: bool | None, parts: Sequence[Path] = ()) -> ImageCodec:
-    """The images of a folder, a file or a Zarr array, or of the files `parts`; options as in `ImageOptions`."""
-    if parts:
-        return _resize_all(_join(parts), size, color)
-    return _from_folder(path, size, color) if _is_folder(path) else _resize_all(_read_arrays(path), size, color)
+def read(path: Path, options: ImageOptions, parts: Sequence[Path] = ()) -> ImageCodec:
+    """The images of a folder, a file or a Zarr array, or of the files `parts`."""
+    if not parts and _is_folder(path):
+        codec = _from_folder(path, options)
+    else:
+        codec = _resize_all(_join(parts) if parts else _read_arrays(path), options.size, options.colour)
+    return _name_images(codec, options).require_variety(str(path))
 
 
-def convert_array(array: ArrayLike, size: str | None, color: bool | None) -> ImageCodec:
+def convert_array(array: Array, options: ImageOptions) -> ImageCodec:
     """The images of an array, at their own size unless another is given."""
-    levels, notes = convert_pixels(np.asarray(array), "images", rescale=True)
+    levels, notes = convert_pixels(array, "images", rescale=True)
     codec = ImageCodec(levels, tuple(str(i + 1) for i in range(len(levels))), notes=notes)
-    return _resize_all(codec, size or f"{levels.shape[2]}x{levels.shape[1]}", color)
+    codec = _resize_all(codec, options.size or f"{levels.shape[2]}x{levels.shape[1]}", options.colour)
+    return _name_images(codec, options).require_variety("images")
+
+
+def _name_images(codec: ImageCodec, options: ImageOptions) -> ImageCodec:
+    """The codec with the ids and labels of the options; InputError where a name is missing or has several values."""
+    for name, values in (("ids", options.ids), ("labels", options.labels)):
+        if values is None:
+            continue
+        if not hasattr(values, "__len__"):
+            rule = f"{name} must have a name for each of the {codec.K} images, such as a list"
+            raise InputError(f"{rule}; got {values!r}.")
+        names = list(values if isinstance(values, list | tuple | str) else to_numpy(values))
+        if len(names) != codec.K:
+            raise InputError(f"{name} must name each of the {codec.K} images; got {len(names)}.")
+        for i, value in enumerate(names):
+            if np.ndim(value):
+                rule = f"{name} must have one name for each image; image {i + 1} has {np.size(value)} values"
+                raise InputError(f"{rule}. If they are one-hot, pass the number of the class, {name}.argmax(1).")
+            if value is None or (isinstance(value, float | np.floating) and np.isnan(value)) or str(value) in MISSING:
+                raise InputError(f"{name}: image {i + 1} has {value}. Give it a name, or leave the image out.")
+        codec = replace(codec, **{name: tuple(map(str, names))})  # type: ignore[arg-type]
+    return codec
 
 
 def read_new_images(path: Path, shape: tuple[int, ...]) -> Array:
     """New images (n, h, w[, 3]) of this shape, from a folder, a file or a Zarr array; InputError for others."""
     if path.suffix.lower() in IMAGE_EXTENSIONS and path.is_file():
-        remedy = "Write the new ones to a folder or an .npz file, and name that"
-        raise InputError(f"{path} is one picture, such as a contact sheet, and not several. {remedy}.")
+        remedy = "Write the new images to a folder or an .npz file, and name that"
+        raise InputError(f"{path} is one image, such as a contact sheet, and not several. {remedy}.")
     if _is_folder(path):
         arrays = [(file, np.asarray(load(file)[0])[None]) for file in _list_files(path)[0]]
     else:
@@ -83,19 +99,20 @@ def read_new_images(path: Path, shape: tuple[int, ...]) -> Array:
     return convert_color(joined, len(shape) == 3)[0]
 
 
-def read_new_labels(path: Path) -> tuple[str, ...] | None:
+def read_new_labels(path: Path) -> Array | None:
     """The classes of new images: sub-folders, the table that a writer wrote beside them, or an array of the file."""
     if not _is_folder(path):
-        return _read_arrays(path, rescale=False).labels
+        labels = _read_arrays(path, rescale=False).labels
+        return None if labels is None else np.array(labels)
     names = [file.relative_to(path).as_posix() for file in _list_files(path)[0]]
-    if any("/" in name for name in names):
-        return tuple(name.split("/")[0] if "/" in name else "(none)" for name in names)
+    if folders := folders_of(names):
+        return np.array(folders)
     try:
         rows = list(csv.DictReader(io.StringIO((path / TABLE).read_text("utf-8"))))
-        listed = {NEW_NAME.format(int(row["number"])): row["class"] for row in rows}
+        classes = {NEW_NAME.format(int(row["number"])): row["class"] for row in rows}
+        return np.array([classes[name] for name in names])
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, ValueError, TypeError):
         return None
-    return tuple(listed[name] for name in names) if set(names) <= set(listed) else None
 
 
 def load(file: Path) -> tuple[Image.Image, list[tuple[str, str]]]:
@@ -172,9 +189,9 @@ def _resize_all(codec: ImageCodec, size: str | None, color: bool | None) -> Imag
     return replace(codec, stored=images, notes=(*codec.notes, *notes, *color_notes))
 
 
-def _from_folder(folder: Path, size: str | None, color: bool | None) -> ImageCodec:
+def _from_folder(folder: Path, options: ImageOptions) -> ImageCodec:
     files, n_skipped = _list_files(folder)
-    target, size_notes = _choose_size(Counter(map(_read_size, files)), size)
+    target, size_notes = _choose_size(Counter(map(_read_size, files)), options.size)
     images = np.empty((len(files), target[1], target[0], 3), dtype=np.uint8)
     counts = Counter[tuple[str, str]]()
     for i, file in enumerate(files):
@@ -184,18 +201,15 @@ def _from_folder(folder: Path, size: str | None, color: bool | None) -> ImageCod
     skipped = "file is not an image and was skipped", "files are not images and were skipped"
     skip_notes = [with_count(n_skipped, *skipped)] if n_skipped else []
     file_notes = [with_count(counts[remark], *remark) for remark in (TRANSPARENT, DEEP, FRAMES) if counts[remark]]
-    images, color_notes = convert_color(images, color)
+    images, color_notes = convert_color(images, options.colour)
     notes = (*skip_notes, *size_notes, *file_notes, *color_notes)
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
-    labels = tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids)
-    return ImageCodec(images, ids, labels if any("/" in name for name in ids) else None, notes)
+    return ImageCodec(images, ids, folders_of(ids), notes)
 
 
 def _list_files(folder: Path) -> tuple[list[Path], int]:
     """Visible image files below a folder, sorted by name, and how many other files there are."""
-    paths = sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix())
-    hidden = {path for path in paths if any(part.startswith(".") for part in path.relative_to(folder).parts)}
-    files = [path for path in paths if path.is_file() and path not in hidden]
+    files = list_visible_files(folder)
     ours = {file for file in files if file.name in (CONTACT_SHEET, TABLE, SUMMARY) and file.with_name(TABLE).exists()}
     images = [file for file in files if file.suffix.lower() in IMAGE_EXTENSIONS and file not in ours]
     if not images:
@@ -239,7 +253,8 @@ def _read_arrays(path: Path, rescale: bool = True) -> ImageCodec:
     if extension not in (".npz", ".npy") and not path.is_dir():
         rule = "is one image" if extension in IMAGE_EXTENSIONS else describe_extension(extension)
         raise InputError(f"{path} {rule}: {_SOURCES}.")
-    arrays, name = _load_arrays(path)
+    content = f"{'' if extension == '.npz' else 'a table as a matrix, or '}images {SHAPES}"
+    arrays, name = load_arrays(path, _choose_array, (*ID_NAMES, *LABEL_NAMES), content)
     images, notes = convert_pixels(arrays[name], f"{path}, array {name!r}" if len(arrays) > 1 else str(path), rescale)
     ids = named_strings(arrays, ID_NAMES, len(images)) or tuple(str(i + 1) for i in range(len(images)))
     labels = named_strings(arrays, LABEL_NAMES, len(images))
@@ -272,28 +287,7 @@ def _join(parts: Sequence[Path]) -> ImageCodec:
     return ImageCodec(images, ids, labels if len(labels) == len(images) else None, tuple(notes))
 
 
-def _load_arrays(path: Path) -> tuple[dict[str, Array], str]:
-    """The arrays of images, ids and labels of a file, and the name of the array of images."""
-    content = f"{'' if path.suffix.lower() == '.npz' else 'a table as a matrix, or '}images {SHAPES}"
-    try:
-        if path.is_dir():
-            return {path.stem: read_zarr(path, MAX_BYTES)[0]}, path.stem
-        with path.open("rb") as stream:
-            is_archive = stream.read(2) == b"PK"
-            stream.seek(0)
-            if not is_archive:
-                return {path.stem: read_npy(stream)}, path.stem
-        headers = npz_headers(path)
-        name = _choose_array(headers, path)
-        return read_npz(path, {name, *ID_NAMES, *LABEL_NAMES} & set(headers), MAX_BYTES), name
-    except ArrayFileError as error:
-        raise InputError(f"{path} cannot be read as {path.suffix} ({error}): save it again, {content}.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
-
-
 def _choose_array(headers: dict[str, ArrayHeader], path: Path) -> str:
-    """The name of the array of images among the arrays of a file."""
     arrays = {name: header for name, header in headers.items() if not header.dtype.hasobject}
     candidates = [name for name, array in arrays.items() if array.ndim in (3, 4) and array.dtype.kind in "buif"]
     names = [name for name in IMAGE_NAMES if name in candidates]

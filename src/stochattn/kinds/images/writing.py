@@ -163,7 +163,7 @@ def compare_images(codec: ImageCodec, items: Array) -> Comparison:
 
 
 def image_controls(codec: ImageCodec) -> tuple[Control, ...]:
-    """A rectangle, drawn on a stored picture, that new pictures have in common with it."""
+    """A rectangle, drawn on a stored image, that new images have in common with it."""
     (height, width), levels = codec.shape[:2], ShownLevels.of(codec.stored)
 
     def shown(k: int) -> str:
@@ -187,9 +187,10 @@ def image_gallery(codec: ImageCodec, shown: GalleryItems) -> Html:
         caption = tag("figcaption", tag("b", f"{shown.numbers[i] + 1:,}"), novelty, beside)
         images = tag("div", *figures, class_="three" if shown.with_differences else "two")
         cards.append(tag("div", tag("figure", images, caption), class_="item"))
-    about = "New on the left, nearest stored on the right."
-    if shown.with_differences:
-        about = "New, nearest stored, and where they differ."
+    is_pair = not shown.with_differences
+    about = (
+        "New on the left, nearest stored on the right." if is_pair else "New, nearest stored, and where they differ."
+    )
     if levels != ShownLevels():  # images are shown with other pixel values than they have
         about += f" Pixel values {levels.low} to {levels.high} are shown as black to white."
     return join([tag("p", about, class_="note"), tag("div", *cards, class_="items pictures")])

@@ -1,22 +1,17 @@
-"""The codec of signals of one length: items (n, channels, points), arrays of generators (n, points, channels).
-
-`RawSignals` is what a file holds before it is checked: signals of one length or of several, or long recordings.
-"""
+"""The codec of signals of one length: items (n, channels, points), arrays of generators (n, points, channels)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.state import Plain
 from .. import Codec, Conditioned, InputError
-from ..codec import index_of, parse_interval, suggest_ids
-from ..smoothing import rows_are_smooth
+from ..codec import Items, index_of, parse_interval, suggest_ids
 from .generator.normalization import Normalization
 
 
@@ -24,6 +19,7 @@ from .generator.normalization import Normalization
 class SignalCodec(Codec):
     """Signals (n, C, T); in arrays (n, T, C).
 
+    stored: (K, C, T); a list of arrays (C, points) where a file has signals of several lengths, until `cut_to_length`
     flat:   whether users get signals of one channel as (n, T)
     step:   new values are multiples of this number because all stored values are: 1 for integers; None otherwise
     limits: new values lie between these: 0 and infinity if no stored value is negative
@@ -33,7 +29,7 @@ class SignalCodec(Codec):
     conditions: positions t·C + c (r,) and values (r,) that new signals must have
     """
 
-    stored: Array
+    stored: Items
     ids: tuple[str, ...]
     channels: tuple[str, ...]
     labels: tuple[str, ...] | None = None
@@ -51,7 +47,6 @@ class SignalCodec(Codec):
 
     @property
     def length(self) -> int:
-        """Points of a signal."""
         return int(self.stored.shape[2])
 
     @property
@@ -65,7 +60,7 @@ class SignalCodec(Codec):
         if self.shared_normalization is not None:
             return self.shared_normalization
         if self.step is not None and self.bits is None:
-            return Normalization.none(self.length, len(self.channels))
+            return Normalization((self.length, len(self.channels)))
         return Normalization.of(np.swapaxes(self.stored, 1, 2))
 
     def encode(self, items: Array) -> Array:
@@ -93,15 +88,9 @@ class SignalCodec(Codec):
         signals = np.asarray(items, dtype=np.float64)
         if len(signals) < 2 or (signals == signals[:1]).all():
             raise InputError("a part of the stored signals are all equal, so there is nothing to vary: store more.")
-        return replace(
-            self,
-            stored=signals,
-            ids=tuple(str(i + 1) for i in range(len(signals))),
-            labels=self.labels_among(signals),
-            notes=(),
-            conditions=None,
-            shared_normalization=self.normalization,
-        )
+        ids = tuple(str(i + 1) for i in range(len(signals)))
+        codec = replace(self, conditions=None, shared_normalization=self.normalization)
+        return replace(codec, stored=signals, ids=ids, labels=self.labels_among(signals), notes=())
 
     def to_user(self, items: Array) -> Array:
         return np.asarray(items)[:, 0] if self.flat else np.asarray(items)
@@ -157,9 +146,8 @@ class SignalCodec(Codec):
         try:
             array = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InputError(
-                f"condition {key!r}: the values must be numbers or the id of a signal; got {value!r}."
-            ) from None
+            rule = f"the values must be numbers or the id of a signal; got {value!r}"
+            raise InputError(f"condition {key!r}: {rule}.") from None
         if array.shape == (shape[0],) and shape[1] == 1:
             array = array[:, None]
         elif array.ndim == 1 and shape[0] == 1:
@@ -172,103 +160,3 @@ class SignalCodec(Codec):
         if np.isinf(array).any():
             raise InputError(f"condition {key!r}: the values must be finite; got infinity. NaN leaves a point free.")
         return np.broadcast_to(array, shape)
-
-
-MAX_DIFFERENCE = 0.1  # up to this difference of lengths, over the longest, signals are cut to the shortest
-
-
-@dataclass(frozen=True, eq=False)
-class RawSignals:
-    """Signals as read: an array (n, C, T), or a list of arrays (C, points), whose lengths may differ.
-
-    flat: whether the file has no channels; the other fields are as in `SignalCodec`
-    """
-
-    signals: Any
-    ids: tuple[str, ...]
-    channels: tuple[str, ...]
-    labels: tuple[str, ...] | None = None
-    notes: tuple[str, ...] = ()
-    _: KW_ONLY
-    flat: bool
-    step: float | None = None
-    rate: int | None = None
-    bits: int | None = None
-    columns: tuple[str, ...] = ()
-    label_column: str | None = None
-    id_column: str | None = None
-
-    def make_equally_long(self, where: str, length: int | None = None, resample: int | None = None) -> RawSignals:
-        """A copy with an array of signals of one length: their first `length` points, or `resample` points of all."""
-        lengths = [signal.shape[1] for signal in self.signals]
-        low, high = min(lengths), max(lengths)
-        if low == high and length is None and resample is None:
-            return self if isinstance(self.signals, np.ndarray) else replace(self, signals=np.stack(self.signals))
-        if resample is not None:
-            if self.bits is not None:
-                raise InputError(f"{where}: resample would change the rate of WAV files. Cut them with length={low}.")
-            places = [np.linspace(0, n - 1, resample) for n in lengths]
-            signals = [
-                [np.interp(at, np.arange(n), channel) for channel in signal]
-                for signal, at, n in zip(self.signals, places, lengths, strict=True)
-            ]
-            result = replace(self, signals=np.array(signals), columns=(), label_column=None, id_column=None)
-            how = f"stretched to {resample:,}"
-        else:
-            if length is None and low >= (1 - MAX_DIFFERENCE) * high:
-                length = low
-            if length is None:
-                rule = f"{where}: signals have {low:,} to {high:,} points, and must be equally long"
-                how = "" if self.bits is not None else f", or stretch them with resample={high}"
-                raise InputError(f"{rule}. Cut them to their first points with length={low}{how}.")
-            if not 1 <= length <= low:
-                which = "signals have" if low == high else "the shortest signal has"
-                raise InputError(f"length must be 1 to {low}, the points that {which}; got {length}.")
-            result = replace(self, signals=np.stack([signal[:, :length] for signal in self.signals]))
-            how = f"cut to their first {length:,}"
-        if low == high:
-            return result
-        return replace(result, notes=(*self.notes, f"signals have {low:,} to {high:,} points, and all were {how}"))
-
-    def cut_into_windows(self, n: int, where: str) -> RawSignals:
-        """Windows of n points of each signal, or of one recording if a matrix has more rows, its points, than columns.
-
-        Windows of a recording in which the class changes are left out, and so is a column that counts the points.
-        """
-        signals, channels, notes, classes = self.signals, self.channels, self.notes, None
-        lengths = {signal.shape[1] for signal in signals}
-        is_matrix = self.flat and len(lengths) == 1 and len(signals) > max(lengths)
-        if is_matrix and not rows_are_smooth(np.concatenate(signals)):
-            values, classes = np.concatenate(signals).T, self.labels
-            names = [name for name in self.columns if name not in (self.label_column, self.id_column)]
-            names = names or [str(c + 1) for c in range(len(values))]
-            steps = np.diff(values, axis=1)
-            is_counter = (steps[:, 0] != 0) & (np.ptp(steps, axis=1) <= 1e-6 * np.abs(steps[:, 0]))
-            if is_counter.any() and not is_counter.all():
-                notes = (*notes, f"column {names[int(is_counter.argmax())]!r} counts the points, and is left out")
-                values, names = values[~is_counter], [names[c] for c in np.flatnonzero(~is_counter)]
-            signals, channels = [values], tuple(names)
-        windows = [(k, at) for k, signal in enumerate(signals) for at in range(0, signal.shape[1] - n + 1, n)]
-        if classes is not None:
-            windows = [(k, at) for k, at in windows if len(set(classes[at : at + n])) == 1]
-        total = sum(signal.shape[1] for signal in signals)
-        if len(windows) < 2:
-            raise InputError(f"{where}: window={n} cuts {total:,} points into fewer than two windows. Lower window.")
-        labels = None
-        if self.labels is not None:
-            labels = tuple(self.labels[k if classes is None else at] for k, at in windows)
-        note = f"{total:,} points were cut into {len(windows):,} windows of {n:,}"
-        if n_omitted := sum(signal.shape[1] // n for signal in signals) - len(windows):
-            note += f"; {n_omitted:,} more in which the class changes were left out"
-        return replace(
-            self,
-            signals=np.stack([signals[k][:, at : at + n] for k, at in windows]),
-            ids=tuple(str(i + 1) for i in range(len(windows))),
-            channels=channels,
-            labels=labels,
-            notes=(*notes, note),
-            flat=len(channels) == 1,
-            columns=(),
-            label_column=None,
-            id_column=None,
-        )

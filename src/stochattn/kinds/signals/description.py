@@ -12,7 +12,7 @@ from ..delimited import SHEET_HELP
 from ..options import HopfieldOptions, InputError, KindDescription, Knob, NoOptions, option
 
 WAV_EXTENSIONS = (".wav", ".wave")
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")  # a folder with these is not of signals
+IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")  # a folder with these is not of signals
 MAX_SCALE = 3.0  # of deformations; beyond it, signals are unlike any stored one
 MAX_FIRST_LINE = 2**20  # bytes that are read to see whether a file begins with numbers
 MIN_POINTS = 3
@@ -64,7 +64,7 @@ class TimeWindowOptions:
                 check_non_negative(name, value)
         for name in ("width", "pooled"):
             value = getattr(self, name)
-            if value is not None and not (value <= 1 and (value > 0 or name == "pooled")):
+            if value is not None and (value > 1 or (value == 0 and name == "width")):
                 least = "above 0" if name == "width" else "at least 0"
                 raise ValueError(f"{name} must be {least} and at most 1; got {value:g}. Leave it out to choose it.")
 
@@ -79,14 +79,14 @@ class SignalDeformationOptions:
     neighbors: int | None = option(None, "Stored signals by which one is moved. [a third of its class, 3 to 16]")
 
     def __post_init__(self) -> None:
-        if self.scale is not None and not 0 <= check_non_negative("scale", self.scale) <= MAX_SCALE:
+        if self.scale is not None and check_non_negative("scale", self.scale) > MAX_SCALE:
             raise ValueError(f"scale must be 0 to {MAX_SCALE:g}; got {self.scale:g}. 0.9 is the default.")
         if self.neighbors is not None:
             check_count("neighbors", self.neighbors)
 
 
 def _begins_with_numbers(path: Path) -> bool:
-    """Whether the first line of a .tsv file holds numbers, as many as a signal has points and a class."""
+    """Whether the first line of a .tsv file holds a class and the points of a signal."""
     from ..smoothing import MIN_POINTS as MIN_UCR_POINTS
 
     try:
@@ -109,24 +109,21 @@ class SignalDescription(KindDescription):
     suffixes = (".ts",)
     codec_options = SignalOptions
     generators = MappingProxyType(
-        {
-            **{"deformations": SignalDeformationOptions, "windows": TimeWindowOptions, "hopfield": HopfieldOptions},
-            **{"gaussian": NoOptions, "rescaled": NoOptions},
-        }
+        {"deformations": SignalDeformationOptions, "windows": TimeWindowOptions, "hopfield": HopfieldOptions}
+        | dict.fromkeys(("gaussian", "rescaled"), NoOptions)
     )
 
     def recognizes(self, path: Path) -> bool:
-        """A .ts file, a .tsv file of the UCR archive, a folder of WAV files without pictures, or "signals" in an .npz.
+        """Whether it is a .ts file, a .tsv file of the UCR archive, a folder of WAV files, or an .npz with "signals".
 
-        Matrices, CSV files and arrays of three axes may be signals too, and are tables and pictures unless the user
-        says otherwise.
+        Other arrays and CSV files are images or tables unless the user names the kind.
         """
         extension = path.suffix.lower()
         if extension in WAV_EXTENSIONS and path.is_file():
             raise InputError(f"{path} is one signal, and at least two are needed: name the folder of them.")
         if path.is_dir():
             endings = {file.suffix.lower() for file in path.rglob("*")}
-            return bool(endings & set(WAV_EXTENSIONS)) and not endings & set(PICTURES)
+            return bool(endings & set(WAV_EXTENSIONS)) and not endings & set(IMAGES)
         if extension == ".npz":
             from ..._backend.array_files import ArrayFileError, npz_headers
 

@@ -15,6 +15,7 @@ import re
 import wave
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,27 +25,24 @@ from .. import InputError
 from .. import lazy_pandas as pd
 from ..delimited.formulas import from_text
 from ..delimited.reading import read_texts
+from ..item_files import folders_of, list_visible_files
 from ..smoothing import rows_are_smooth
-from .codec import RawSignals, SignalCodec
-from .description import WAV_EXTENSIONS
+from .codec import SignalCodec
+from .description import WAV_EXTENSIONS, SignalOptions
 
 CLASS_NAMES = ("class", "label", "target", "y")
 FIRST, LAST = "first", "last"
 MAX_INTEGER_COLUMNS = 0.1  # a note names columns of integers if at most this share of the columns of points are
-UCR = ".tsv"
 _COLUMN = re.compile(r"(.+)@(\d+)")
 
 
-def read_csv(
-    path: Path, label: str | None, like: SignalCodec | None = None, *, recording: bool = False, sheet: str | None = None
-) -> RawSignals:
-    """The signals of a file of delimited text.
+def read_csv(path: Path, options: SignalOptions, like: SignalCodec | None = None) -> SignalCodec:
+    """The signals of a file of delimited text; with a window, rows may be points, so that a column "y" is a channel.
 
-    label: the column of classes: its name, first or last; None to detect it
-    like:  the codec of other signals; columns of this file have the roles that they have there
-    recording: whether rows are points and columns are channels, so that a column "y" is a channel
+    like: the codec of other signals; columns of this file have the roles that they have there
     """
-    file = read_texts(path, sheet, pad_first=True)
+    label, is_recording = options.label, options.window is not None
+    file = read_texts(path, options.sheet, pad_first=True)
     names = [str(name) for name in file.frame.columns]
     if label in (FIRST, LAST):
         if label == LAST and not file.style.header and file.frame[names[-1]].isna().any():
@@ -56,9 +54,9 @@ def read_csv(
     numbers = file.frame.apply(pd.to_numeric, errors="coerce")
     strings = [name for name in names if numbers[name].isna().all() and file.frame[name].notna().all()]
     classes = [label] if label is not None else _class_columns(names, like)
-    classes = [name for name in classes if not (recording and label is None and name.lower() == "y")]
-    is_ucr = path.suffix.lower() == UCR and not file.style.header
-    if is_ucr and not (classes or recording) and begins_with_classes(numbers.to_numpy(dtype=np.float64)):
+    classes = [name for name in classes if not (is_recording and label is None and name.lower() == "y")]
+    is_ucr = path.suffix.lower() == ".tsv" and not file.style.header
+    if is_ucr and not (classes or is_recording) and begins_with_classes(numbers.to_numpy(dtype=np.float64)):
         classes = names[:1]
     id_column = next((name for name in strings if name not in classes and file.frame[name].is_unique), None)
     strings = [name for name in strings if name != id_column]
@@ -85,17 +83,9 @@ def read_csv(
     signals = [signal[:, :end] for signal, end in zip(array, ends, strict=True)] if unequal else array
     labels = None if label is None else tuple(map(str, file.frame[label]))
     ids = tuple(map(str, range(1, len(signals) + 1) if id_column is None else file.frame[id_column]))
-    return RawSignals(
-        signals,
-        ids,
-        channels,
-        labels,
-        _note_integers(points, values),
-        flat=len(channels) == 1,
-        columns=tuple(names) if file.style.header else (),
-        label_column=label,
-        id_column=id_column,
-    )
+    codec = SignalCodec(signals, ids, channels, labels, _note_integers(points, values), flat=len(channels) == 1)
+    columns = tuple(names) if file.style.header else ()
+    return replace(codec, columns=columns, label_column=label, id_column=id_column)
 
 
 def _class_columns(names: list[str], like: SignalCodec | None) -> list[str]:
@@ -152,7 +142,7 @@ def parse_columns(points: list[str], path: str) -> tuple[tuple[str, ...], list[i
 REMEDY = "Write @data, then a line per signal: values between commas, channels between colons, the class last"
 
 
-def read_ts(path: Path) -> RawSignals:
+def read_ts(path: Path) -> SignalCodec:
     """The signals of a .ts file."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
@@ -184,9 +174,8 @@ def read_ts(path: Path) -> RawSignals:
             rule = f"the signal has {len(values)} channels of {counts} points; all need {C} channels of one length"
             raise InputError(f"{path}, line {number}: {rule}. Correct or remove it.")
         if labeled and names and label not in names:
-            raise InputError(
-                f"{path}, line {number}: class {label!r} is not one of @classLabel: {', '.join(names[:8])}."
-            )
+            rule = f"class {label!r} is not one of @classLabel: {', '.join(names[:8])}"
+            raise InputError(f"{path}, line {number}: {rule}.")
     labels = tuple(label for _, label in rows) if labeled else None
     ids, channels = (tuple(str(i + 1) for i in range(n)) for n in (len(rows), C))
     signals = [np.array(values, dtype=np.float64) for values, _ in rows]
@@ -194,7 +183,7 @@ def read_ts(path: Path) -> RawSignals:
     if labels is not None and "classlabel" not in header and min(Counter(labels).values()) == 1:
         labels = None  # numbers to predict, most of them different
         notes = ("the last number of each line is a @targetLabel that differs between signals, and is left out",)
-    return RawSignals(signals, ids, channels, labels, notes, flat=C == 1)
+    return SignalCodec(signals, ids, channels, labels, notes, flat=C == 1)
 
 
 def _parse_line(path: Path, number: int, text: str, labeled: bool | None) -> tuple[list[list[float]], str]:
@@ -230,19 +219,16 @@ def make_class_words(labels: Sequence[str]) -> dict[str, str]:
 
 TABLE = "samples.csv"
 HEADER = ["file", "class"]
-SIDES = ("left", "right")
 
 
-def read_wav_folder(folder: Path) -> RawSignals:
+def read_wav_folder(folder: Path) -> SignalCodec:
     """The signals of the visible files of a folder; classes are sub-folders, or in the table that a writer wrote."""
-    paths = sorted(folder.rglob("*"), key=lambda file: file.relative_to(folder).as_posix())
-    visible = (path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts))
-    files = [path for path in visible if path.suffix.lower() in WAV_EXTENSIONS and path.is_file()]
+    files = [path for path in list_visible_files(folder) if path.suffix.lower() in WAV_EXTENSIONS]
     if not files:
         raise InputError(f"{folder} has no WAV file: add files that end in {' or '.join(WAV_EXTENSIONS)}.")
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
-    if any("/" in name for name in ids):
-        return read_wav(files, ids, tuple(name.split("/")[0] if "/" in name else "(none)" for name in ids))
+    if labels := folders_of(ids):
+        return read_wav(files, ids, labels)
     try:
         rows = list(csv.reader(io.StringIO((folder / TABLE).read_text("utf-8"))))
     except (OSError, UnicodeDecodeError, csv.Error):
@@ -252,7 +238,7 @@ def read_wav_folder(folder: Path) -> RawSignals:
     return read_wav(files, ids, tuple(classes[name] for name in ids) if set(ids) <= set(classes) else None)
 
 
-def read_wav(files: list[Path], ids: tuple[str, ...], labels: tuple[str, ...] | None) -> RawSignals:
+def read_wav(files: list[Path], ids: tuple[str, ...], labels: tuple[str, ...] | None) -> SignalCodec:
     """The signals of WAV files."""
     signals, rates, widths = zip(*map(_load, files), strict=True)
     C, rate = len(signals[0]), rates[0]
@@ -263,9 +249,9 @@ def read_wav(files: list[Path], ids: tuple[str, ...], labels: tuple[str, ...] | 
         if len(signal) != C:
             rule = f"{len(signal)} channels, and {files[0].name} {C}; mono and stereo files cannot be mixed"
             raise InputError(f"{file} has {rule}. Convert them to one of the two.")
-    channels = SIDES if C == 2 else tuple(str(c + 1) for c in range(C))
+    channels = ("left", "right") if C == 2 else tuple(str(c + 1) for c in range(C))
     bits = 8 * max(widths)
-    return RawSignals(signals, ids, channels, labels, flat=C == 1, step=2.0 ** (1 - bits), rate=rate, bits=bits)
+    return SignalCodec(signals, ids, channels, labels, flat=C == 1, step=2.0 ** (1 - bits), rate=rate, bits=bits)
 
 
 def _load(path: Path) -> tuple[Array, int, int]:

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO
 
 import numpy as np
 
 from ..._backend.arrays import Array
 from ..._backend.html import Html, join, tag
 from ..._backend.state import Plain
-from .. import Display, Format, HopfieldOptions, InputError, KeyMeasure, Kind, Measures, NoOptions, Settings, Writer
+from .. import Display, Format, InputError, KeyMeasure, Kind, Measures, Settings, Writer
 from ..codec import ZARR, index_of
 from ..display import Control, GalleryItems, StretchControl, card_heading, lay_out, stored_name
 from ..generator import Generator
@@ -23,11 +23,10 @@ from .description import SignalDeformationOptions, SignalDescription, SignalOpti
 from .formats import make_class_words
 from .generator.deformations import SignalDeformations
 from .generator.window_fit import fit_time_windows
-from .reading import NONE, convert_array, join_signals, make_codec, read_signals
+from .reading import NONE, convert_array, cut_to_length, join_signals, make_codec, read_signals
 from .writing import SignalWriter, compare_signals, signal_statistics
 
-GeneratorOptions: TypeAlias = SignalDeformationOptions | TimeWindowOptions | HopfieldOptions | NoOptions
-MAX_POINTS_CONTROLS, MAX_CHANNELS_CONTROLS = 240, 4  # of the small plot
+MAX_POINTS_CONTROLS = 240  # of the small plot
 
 
 def signal_controls(codec: SignalCodec) -> tuple[Control, ...]:
@@ -35,7 +34,7 @@ def signal_controls(codec: SignalCodec) -> tuple[Control, ...]:
     chosen = np.unique(np.linspace(0, codec.length - 1, min(codec.length, MAX_POINTS_CONTROLS)).astype(int))
 
     def shown(k: int) -> list[list[float]]:
-        return [channel[chosen].tolist() for channel in codec.stored[k][:MAX_CHANNELS_CONTROLS]]
+        return [channel[chosen].tolist() for channel in codec.stored[k][:MAX_CHANNELS]]
 
     return (StretchControl("stretch", "Stretch to keep", codec.length, codec.channels, codec.ids, shown),)
 
@@ -59,14 +58,13 @@ def signal_gallery(codec: SignalCodec, shown: GalleryItems) -> Html:
 
 
 def _lines(old: Array, new: Array, channel: str) -> Html:
-    """Two lines on one scale."""
     low, high = float(min(old.min(), new.min())), float(max(old.max(), new.max()))
     parts = []
     for which, values in (("old", old), ("new", new)):
         times = np.arange(len(values))
-        if len(values) > MAX_POINTS:  # the lowest and the highest point of each of some pieces
-            pieces = np.array_split(times, MAX_POINTS // 2)
-            times = np.unique([piece[end(values[piece])] for piece in pieces for end in (np.argmin, np.argmax)])
+        if len(values) > MAX_POINTS:  # the lowest and the highest point of each block
+            blocks = np.array_split(times, MAX_POINTS // 2)
+            times = np.unique([block[end(values[block])] for block in blocks for end in (np.argmin, np.argmax)])
         x = (WIDTH - 2) * times / (len(old) - 1) + 1
         y = 3 + (HEIGHT - 6) * (high - values[times]) / ((high - low) or 1.0)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
@@ -102,11 +100,10 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
     )
 
     def read(self, path: Path, options: SignalOptions) -> SignalCodec:
-        signals = read_signals(path, options.label, recording=options.window is not None, sheet=options.sheet)
-        return make_codec(signals, str(path), options)
+        return make_codec(read_signals(path, options), str(path), options)
 
     def read_files(self, paths: Sequence[Path], options: SignalOptions) -> SignalCodec:
-        signals = join_signals([read_signals(path, options.label) for path in paths])
+        signals = join_signals([read_signals(path, SignalOptions(options.label)) for path in paths])
         return make_codec(signals, str(paths[0].parent), options)
 
     def codec_of(self, data: object, options: SignalOptions) -> SignalCodec:
@@ -118,25 +115,24 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
     def codec_from_state(self, state: dict[str, object]) -> SignalCodec:
         return SignalCodec(**state)  # type: ignore[arg-type]
 
-    def fit_generator(self, name: str, codec: SignalCodec, weights: Array, options: GeneratorOptions) -> Generator:
+    def fit_generator(self, name: str, codec: SignalCodec, weights: Array, options: object) -> Generator:
         signals = codec.encode(codec.stored)
         if isinstance(options, SignalDeformationOptions):
             return SignalDeformations.fit(signals, weights, codec.classes, options.scale, options.neighbors)
         if isinstance(options, TimeWindowOptions):
-            for name in ("slide", "shift"):
-                if (getattr(options, name) or 0) >= codec.length:
-                    rule = f"{name} must be less than the {codec.length} points of a signal"
-                    raise InputError(f"{rule}; got {getattr(options, name)}. Leave it out to choose it.")
+            for option, points in (("slide", options.slide), ("shift", options.shift)):
+                if points is not None and points >= codec.length:
+                    rule = f"{option} must be less than the {codec.length} points of a signal; got {points}"
+                    raise InputError(f"{rule}. Leave it out to choose it.")
             return fit_time_windows(signals, weights, codec.classes, vars(options))
         if name == "rescaled":
-            conditional = SignalDeformations.fit(signals, weights, codec.classes)
-            return Rescaled(signals, weights, self.items, conditional)
+            return Rescaled(signals, weights, self.items, SignalDeformations.fit(signals, weights, codec.classes))
         return super().fit_generator(name, codec, weights, options)
 
     def parse_condition(self, codec: SignalCodec, texts: Sequence[str]) -> Mapping[object, object]:
-        """Texts [CHANNEL@]POINT=VALUE and [CHANNEL@]FIRST:LAST=ID; points count from 1 and include both ends.
+        """Conditions from strings [CHANNEL@]POINT=VALUE and [CHANNEL@]FIRST:LAST=ID; points count from 1.
 
-        ID is that of a stored signal, a file with one signal, or a number, in this order.
+        LAST is included. ID is that of a stored signal, a file with one signal, or a number, in this order.
         """
         values: dict[object, object] = {}
         for text in texts:
@@ -152,7 +148,7 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
             key = when if match[1] is None else (match[1].strip(), when)
             wanted = _stretch(codec, text, value, first - 1, last) if match[3] else _number(text, value)
             if not np.array_equal(values.setdefault(key, wanted), wanted):  # type: ignore[arg-type]
-                raise InputError(f"condition {text!r} contradicts another one of the same place: remove one of them.")
+                raise InputError(f"condition {text!r} contradicts another condition on the same points: remove one.")
         return values
 
     def writer(self, codec: SignalCodec, destination: BinaryIO | Path, format: Format, settings: Settings) -> Writer:
@@ -166,7 +162,7 @@ class SignalKind(SignalDescription, Kind["SignalCodec"]):
         return {"channels": list(codec.channels)}
 
     def read_new(self, codec: SignalCodec, path: Path) -> Array:
-        signals = np.asarray(read_signals(path, like=codec).make_equally_long(str(path)).signals, dtype=np.float64)
+        signals = cut_to_length(read_signals(path, like=codec), str(path)).stored
         if signals.shape[1:] != codec.stored.shape[1:]:
             (C, T), (c, t) = codec.stored.shape[1:], signals.shape[1:]
             rule = f"signals have {c} channels of {t} points, and the stored ones {C} of {T}"
@@ -203,7 +199,7 @@ def _stretch(codec: SignalCodec, text: str, value: str, start: int, stop: int) -
         except InputError:
             rule = f"{value!r} must be the id of a stored signal, a file with one signal, or a number"
             raise InputError(f"condition {text!r}: {rule}.") from None
-    signals = read_signals(Path(value)).make_equally_long(value).signals
+    signals = cut_to_length(read_signals(Path(value)), value).stored
     if len(signals) != 1 or signals.shape[2] not in (codec.length, stop - start):
         rule = f"must hold one signal of {codec.length} or of {stop - start} points"
         raise InputError(f"condition {text!r}: {value} {rule}; got {len(signals)} of {signals.shape[2]} points.")

@@ -9,23 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ..._backend.array_files import (
-    ArrayFileError,
-    ArrayHeader,
-    named_strings,
-    npz_headers,
-    read_npy,
-    read_npz,
-    read_zarr,
-    zarr_header,
-)
+from ..._backend.array_files import ArrayHeader, named_strings, zarr_header
 from ..._backend.arrays import Array, ArrayLike, to_numpy
 from .. import InputError
 from ..delimited import EXTENSIONS as DELIMITED
+from ..item_files import load_arrays
 from ..options import describe_extension
-from ..smoothing import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness
-from .codec import RawSignals, SignalCodec
-from .description import MIN_POINTS, SignalOptions
+from ..smoothing import MAX_RATIO, MAX_ROUGHNESS_OF_COLUMNS, columns_are_smooth, roughness, rows_are_smooth
+from .codec import SignalCodec
+from .description import MIN_POINTS, WAV_EXTENSIONS, SignalOptions
 from .formats import read_csv, read_ts, read_wav, read_wav_folder
 
 SHAPES = "an array (n, points) or (n, channels, points)"
@@ -33,30 +25,14 @@ SOURCES = "an array in .npy or .npz, a CSV with one row per signal, a .ts file o
 SIGNAL_NAMES = ("signals", "X", "x", "data", "arr_0")
 LABEL_NAMES, ID_NAMES = ("labels", "y", "target", "label"), ("ids",)
 MAX_VALUES = 2**26  # of all signals together: with the arrays of the generator, they take about 2 GB
-MAX_BYTES = 2**30  # of the arrays that are read from a compressed file
 MIN_SIZE, MAX_SIZE = 1e-130, 1e130  # of the largest value: sums of squares then stay well within the range of floats
 MAX_FEW, TRANSPOSED = 16, 8  # an axis of at most 16, beside one that is 8 times as long, is read as channels
-TRANSPOSED_NOTE = (
-    "read as {} signals of {} points, one per row, but neighboring values of a column are alike and those of a row "
-    "are not. If each column is a signal, transpose the array"
-)
-SWAPPED_NOTE = (
-    "read as {} channels of {} points, but neighboring channels are alike and neighboring points are not. If channels "
-    "are the last axis of the array, swap its last two axes"
-)
-NONE = "none"
+NONE, DEFAULTS = "none", SignalOptions()
 
 
-def read_signals(
-    path: Path,
-    label: str | None = None,
-    like: SignalCodec | None = None,
-    *,
-    recording: bool = False,
-    sheet: str | None = None,
-) -> RawSignals:
-    """The signals of a file or folder before they are checked; for the arguments, see `read_csv`."""
-    extension = path.suffix.lower()
+def read_signals(path: Path, options: SignalOptions = DEFAULTS, like: SignalCodec | None = None) -> SignalCodec:
+    """The signals of a file or folder before they are checked; for `like`, see `read_csv`."""
+    extension, label = path.suffix.lower(), options.label
     if not path.exists():
         raise InputError(f"{path} does not exist: name {SOURCES}.")
     if label not in (None, NONE) and (extension not in DELIMITED or path.is_dir()):
@@ -66,16 +42,16 @@ def read_signals(
         return read_wav_folder(path) if zarr_header(path) is None else _read_array_file(path)
     if extension in (".npy", ".npz"):
         return _read_array_file(path)
-    if extension in (".wav", ".wave"):
+    if extension in WAV_EXTENSIONS:
         return read_wav([path], (path.stem,), None)
     if extension == ".ts":
         return read_ts(path)
     if extension in DELIMITED:
-        return read_csv(path, None if label == NONE else label, like, recording=recording, sheet=sheet)
+        return read_csv(path, replace(options, label=None) if label == NONE else options, like)
     raise InputError(f"{path} {describe_extension(extension)}: name {SOURCES}.")
 
 
-def convert_array(data: ArrayLike | Sequence[ArrayLike]) -> RawSignals:
+def convert_array(data: ArrayLike | Sequence[ArrayLike]) -> SignalCodec:
     """The signals of an array (n, T) or (n, C, T), or of a sequence of arrays (T,) or (C, T) that differ in T."""
     if isinstance(data, np.ndarray) and data.dtype.hasobject and data.ndim == 1:
         data = list(data)
@@ -89,31 +65,103 @@ def convert_array(data: ArrayLike | Sequence[ArrayLike]) -> RawSignals:
         if len(channels) > 1:
             raise InputError("signals differ in their number of channels. Pass signals with the same number.") from None
         ids = tuple(str(i + 1) for i in range(len(signals)))
-        return replace(signals[0], ids=ids, signals=[signal.signals[0] for signal in signals])
+        return replace(signals[0], ids=ids, stored=[signal.stored[0] for signal in signals])
     return _convert(array, "signals")
 
 
-def join_signals(parts: Sequence[RawSignals]) -> RawSignals:
+def join_signals(parts: Sequence[SignalCodec]) -> SignalCodec:
     """The signals of several files, named by numbers, and their classes if every file has classes."""
-    parts = [part.make_equally_long("a part") for part in parts]
-    shapes = Counter(part.signals.shape[1:] for part in parts)
+    parts = [cut_to_length(part, "a part") for part in parts]
+    shapes = Counter(part.stored.shape[1:] for part in parts)
     if len(shapes) > 1:
         raise InputError(f"parts must hold signals of one shape; got {', '.join(map(str, shapes))}. Write them again.")
-    signals = np.concatenate([part.signals for part in parts])
+    signals = np.concatenate([part.stored for part in parts])
     labels = tuple(label for part in parts for label in part.labels or ())
     ids = tuple(str(i + 1) for i in range(len(signals)))
-    return replace(parts[0], signals=signals, labels=labels if len(labels) == len(signals) else None, ids=ids)
+    return replace(parts[0], stored=signals, labels=labels if len(labels) == len(signals) else None, ids=ids)
 
 
-def make_codec(raw: RawSignals, where: str, options: SignalOptions) -> SignalCodec:
+MAX_DIFFERENCE = 0.1  # up to this difference of lengths, over the longest, signals are cut to the shortest
+
+
+def cut_to_length(
+    codec: SignalCodec, where: str, length: int | None = None, resample: int | None = None
+) -> SignalCodec:
+    """The codec with an array of signals of one length: their first `length` points, or `resample` points of all."""
+    lengths = [signal.shape[1] for signal in codec.stored]
+    low, high = min(lengths), max(lengths)
+    if low == high and length is None and resample is None:
+        return replace(codec, stored=np.asarray(codec.stored, dtype=np.float64))
+    if resample is not None:
+        if codec.bits is not None:
+            raise InputError(f"{where}: resample would change the rate of WAV files. Cut them with length={low}.")
+        places = [np.linspace(0, n - 1, resample) for n in lengths]
+        signals = [
+            [np.interp(at, np.arange(n), channel) for channel in signal]
+            for signal, at, n in zip(codec.stored, places, lengths, strict=True)
+        ]
+        result = replace(codec, stored=np.array(signals), columns=(), label_column=None, id_column=None)
+        how = f"stretched to {resample:,}"
+    else:
+        if length is None and low >= (1 - MAX_DIFFERENCE) * high:
+            length = low
+        if length is None:
+            rule = f"{where}: signals have {low:,} to {high:,} points, and must be equally long"
+            how = "" if codec.bits is not None else f", or stretch them with resample={high}"
+            raise InputError(f"{rule}. Cut them to their first points with length={low}{how}.")
+        if not 1 <= length <= low:
+            which = "signals have" if low == high else "the shortest signal has"
+            raise InputError(f"length must be 1 to {low}, the points that {which}; got {length}.")
+        result = replace(codec, stored=np.stack([signal[:, :length] for signal in codec.stored]))
+        how = f"cut to their first {length:,}"
+    if low == high:
+        return result
+    return replace(result, notes=(*codec.notes, f"signals have {low:,} to {high:,} points, and all were {how}"))
+
+
+def cut_into_windows(codec: SignalCodec, n: int, where: str) -> SignalCodec:
+    """Windows of n points of each signal, or of one recording if a matrix has more rows, its points, than columns.
+
+    Windows of a recording in which the class changes are left out, and so is a column that counts the points.
+    """
+    signals, channels, notes, classes = codec.stored, codec.channels, codec.notes, None
+    lengths = {signal.shape[1] for signal in signals}
+    is_matrix = codec.flat and len(lengths) == 1 and len(signals) > max(lengths)
+    if is_matrix and not rows_are_smooth(np.concatenate(signals)):
+        values, classes = np.concatenate(signals).T, codec.labels
+        names = [name for name in codec.columns if name not in (codec.label_column, codec.id_column)]
+        names = names or [str(c + 1) for c in range(len(values))]
+        steps = np.diff(values, axis=1)
+        is_counter = (steps[:, 0] != 0) & (np.ptp(steps, axis=1) <= 1e-6 * np.abs(steps[:, 0]))
+        if is_counter.any() and not is_counter.all():
+            notes = (*notes, f"column {names[int(is_counter.argmax())]!r} counts the points, and is left out")
+            values, names = values[~is_counter], [names[c] for c in np.flatnonzero(~is_counter)]
+        signals, channels = [values], tuple(names)
+    windows = [(k, at) for k, signal in enumerate(signals) for at in range(0, signal.shape[1] - n + 1, n)]
+    if classes is not None:
+        windows = [(k, at) for k, at in windows if len(set(classes[at : at + n])) == 1]
+    total = sum(signal.shape[1] for signal in signals)
+    if len(windows) < 2:
+        raise InputError(f"{where}: window={n} cuts {total:,} points into fewer than two windows. Lower window.")
+    labels = codec.labels and tuple(codec.labels[k if classes is None else at] for k, at in windows)
+    note = f"{total:,} points were cut into {len(windows):,} windows of {n:,}"
+    if n_omitted := sum(signal.shape[1] // n for signal in signals) - len(windows):
+        note += f"; {n_omitted:,} more in which the class changes were left out"
+    cut = np.stack([signals[k][:, at : at + n] for k, at in windows])
+    ids = tuple(str(i + 1) for i in range(len(cut)))
+    codec = replace(codec, flat=len(channels) == 1, columns=(), label_column=None, id_column=None)
+    return replace(codec, stored=cut, ids=ids, channels=channels, labels=labels, notes=(*notes, note))
+
+
+def make_codec(codec: SignalCodec, where: str, options: SignalOptions) -> SignalCodec:
     """The codec of signals after they are checked; messages name `where` they are from."""
     if options.window is not None:
-        raw = raw.cut_into_windows(options.window, where)
-    raw = raw.make_equally_long(where, options.length, options.resample)
-    signals, notes = np.asarray(raw.signals, dtype=np.float64), list(raw.notes)
+        codec = cut_into_windows(codec, options.window, where)
+    codec = cut_to_length(codec, where, options.length, options.resample)
+    signals, notes = codec.stored, list(codec.notes)
     K, C, T = signals.shape
     is_intended = (options.channels, options.length, options.window) != (None, None, None)  # the shape
-    channels = tuple(map(str, raw.channels if options.channels is None else options.channels))
+    channels = tuple(map(str, codec.channels if options.channels is None else options.channels))
     if len(channels) != C or len(set(channels)) != C:
         more = " and others" if len(channels) > 5 else ""
         got = ", ".join(channels[:5]) + more or "none"
@@ -121,17 +169,17 @@ def make_codec(raw: RawSignals, where: str, options: SignalOptions) -> SignalCod
     if not is_intended and C >= TRANSPOSED * T and T <= MAX_FEW:
         rule = f"{where}: shape {signals.shape} has {C} channels of {T} points; points are the last axis of {SHAPES}"
         raise InputError(f"{rule}. Swap the last two axes; length={T} reads it like this.")
-    if T == 1 and raw.flat and not is_intended:
+    if T == 1 and codec.flat and not is_intended:
         raise InputError(f"{where}: this is one recording of {K:,} points. Cut it into signals with window=N.")
-    if not is_intended and raw.flat and K >= TRANSPOSED * T:
+    if not is_intended and codec.flat and K >= TRANSPOSED * T:
         matrix = signals[:, 0]  # the columns of a recording are smoother than its rows
         if T < TRANSPOSED or (T <= MAX_FEW and roughness(matrix.T) < MAX_RATIO * roughness(matrix)):
             rule = f"{where}: shape {(K, T)} is {K} signals of {T} points; each row is a signal"
             remedy = f"Transpose it if columns are signals, or cut one recording of {K} points with window=N"
             raise InputError(f"{rule}. {remedy}{f'; length={T} reads it like this' if T >= MIN_POINTS else ''}.")
     _require_signals(signals, where)
-    labels = raw.labels if options.labels is None else tuple(map(str, options.labels))
-    ids = raw.ids if options.ids is None else tuple(map(str, options.ids))
+    labels = codec.labels if options.labels is None else tuple(map(str, options.labels))
+    ids = codec.ids if options.ids is None else tuple(map(str, options.ids))
     for name, values in (("labels", labels), ("ids", ids)):
         if values is not None and len(values) != K:
             raise InputError(f"{name} must name each of the {K} signals; got {len(values)}.")
@@ -140,24 +188,24 @@ def make_codec(raw: RawSignals, where: str, options: SignalOptions) -> SignalCod
     if rare:
         rule = f"{where}: class {rare[0]!r} has one signal, and new signals are drawn within classes of two or more"
         raise InputError(f"{rule}. Add others, remove it, or pass label='none' to ignore classes.")
-    if raw.flat and options.window is None and columns_are_smooth(raw.signals[:, 0]):
-        notes.append(TRANSPOSED_NOTE.format(*raw.signals.shape[::2]))
+    if codec.flat and options.window is None and columns_are_smooth(signals[:, 0]):
+        fact = f"read as {K} signals of {T} points, one per row, but columns are smooth and rows are not"
+        notes.append(f"{fact}. If each column is a signal, transpose the array")
     across, along = roughness(signals.swapaxes(1, 2).reshape(-1, C)), roughness(signals.reshape(-1, T))
     if across < MAX_ROUGHNESS_OF_COLUMNS and not along <= across / MAX_RATIO:  # NaN for few points
-        notes.append(SWAPPED_NOTE.format(C, T))
-    step, limits = raw.step, (-np.inf, np.inf)
-    if raw.bits is not None:
+        fact = f"read as {C} channels of {T} points, but neighboring channels are alike and neighboring points are not"
+        notes.append(f"{fact}. If channels are the last axis of the array, swap its last two axes")
+    step, limits = codec.step, (-np.inf, np.inf)
+    if codec.bits is not None:
         limits = (-1.0, 1.0 - float(step or 0.0))
     elif (signals >= 0).all():
         limits = (0.0, np.inf)
     if step is None and (signals == np.rint(signals)).all():
         step = 1.0
         notes.append("all values are integers, and so are those of new signals")
-    fields = {name: getattr(raw, name) for name in ("flat", "rate", "bits", "columns", "label_column", "id_column")}
-    fields |= {"step": step, "limits": limits}
-    codec = SignalCodec(signals, ids, channels, labels, **fields)
-    notes += [codec.normalization.describe()] if codec.normalization.describe() else []
-    return replace(codec, notes=tuple(notes))
+    codec = replace(codec, ids=ids, channels=channels, labels=labels, step=step, limits=limits)
+    rule = codec.normalization.describe()
+    return replace(codec, notes=(*notes, rule) if rule else tuple(notes))
 
 
 def _require_signals(signals: Array, where: str) -> None:
@@ -183,7 +231,7 @@ def _require_signals(signals: Array, where: str) -> None:
         raise InputError(f"{where}: all signals are equal, so there is nothing to vary. Add different ones.")
 
 
-def _convert(array: Array, where: str) -> RawSignals:
+def _convert(array: Array, where: str) -> SignalCodec:
     if array.dtype.kind not in "buif":
         raise InputError(f"{where}: signals must be numbers; got {array.dtype}. Pass classes as labels.")
     if array.ndim not in (1, 2, 3) or 0 in array.shape:
@@ -192,31 +240,18 @@ def _convert(array: Array, where: str) -> RawSignals:
     flat = array.ndim == 2
     signals = array[:, None] if flat else array
     ids, channels = (tuple(str(i + 1) for i in range(n)) for n in signals.shape[:2])
-    return RawSignals(signals.astype(np.float64), ids, channels, flat=flat)
+    return SignalCodec(signals.astype(np.float64), ids, channels, flat=flat)
 
 
-def _read_array_file(path: Path) -> RawSignals:
-    try:
-        if path.is_dir():
-            return _convert(read_zarr(path, MAX_BYTES)[0], str(path))
-        if path.suffix.lower() == ".npy":
-            with path.open("rb") as stream:
-                return _convert(read_npy(stream), str(path))
-        headers = npz_headers(path)
-        name = _choose_array(headers, path)
-        arrays = read_npz(path, {name, "channels", *LABEL_NAMES, *ID_NAMES} & set(headers), MAX_BYTES)
-    except ArrayFileError as error:
-        raise InputError(f"{path} cannot be read as {path.suffix} ({error}): save it again, {SHAPES}.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): choose another file.") from None
-    raw = _convert(arrays[name], f"{path}, array {name!r}")
-    n, C = raw.signals.shape[:2]
-    ids, labels = named_strings(arrays, ID_NAMES, n) or raw.ids, named_strings(arrays, LABEL_NAMES, n)
-    return replace(raw, ids=ids, labels=labels, channels=named_strings(arrays, ("channels",), C) or raw.channels)
+def _read_array_file(path: Path) -> SignalCodec:
+    arrays, name = load_arrays(path, _choose_array, ("channels", *LABEL_NAMES, *ID_NAMES), SHAPES)
+    codec = _convert(arrays.pop(name), f"{path}, array {name!r}" if path.suffix.lower() == ".npz" else str(path))
+    ids = named_strings(arrays, ID_NAMES, codec.K) or codec.ids
+    channels = named_strings(arrays, ("channels",), len(codec.channels)) or codec.channels
+    return replace(codec, ids=ids, labels=named_strings(arrays, LABEL_NAMES, codec.K), channels=channels)
 
 
 def _choose_array(headers: dict[str, ArrayHeader], path: Path) -> str:
-    """The name of the array that holds the signals."""
     candidates = [name for name, header in headers.items() if header.ndim in (2, 3) and header.dtype.kind in "buif"]
     names = [name for name in SIGNAL_NAMES if name in candidates]
     if names or len(candidates) == 1:

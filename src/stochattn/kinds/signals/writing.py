@@ -197,10 +197,8 @@ def signal_statistics(codec: SignalCodec, items: Array) -> Array:
 
 def spectral_distance(new: Array, stored: Array) -> float:
     """Mean |log S_new - log S_stored| of mean power spectra of signals (n, C, T), without the constant part."""
-    of_new, of_stored = (
-        np.square(np.abs(np.fft.rfft(signals - signals.mean(2, keepdims=True), axis=2))).mean(0)[:, 1:]
-        for signals in (new, stored)
-    )
+    centered = (signals - signals.mean(2, keepdims=True) for signals in (new, stored))
+    of_new, of_stored = (np.square(np.abs(np.fft.rfft(signals, axis=2))).mean(0)[:, 1:] for signals in centered)
     floor = 1e-6 * of_stored.max(1, keepdims=True) + np.finfo(float).tiny  # rounding errors are smaller
     return float(np.abs(np.log(of_new + floor) - np.log(of_stored + floor)).mean())
 

@@ -20,10 +20,10 @@ Conditioned images are drawn by the generator "patches".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -37,19 +37,16 @@ from ....core.memory import MemoryBank
 from ....core.neighbors import nearest_distances
 from ...generator import Description, Generated, few_sources
 from ..description import DeformationOptions, Features, Vary
-from .patches import ConditionedPixels, PatchGenerator
+from .patches import ConditionedPixels, PatchGenerator, SettingRule
 from .registration import Registration, SplineImages, feature_rows, find_neighbors, remove_light, restore_values
 
 
 @dataclass(frozen=True, eq=False)
 class LocalImageDistribution:
-    """Shapes around one stored image: the mean field (2, h, w), and deviations from it (k + 1, 2, h, w).
-
-    For pixel values, (H, W, C) takes the place of (2, h, w).
-    """
+    """Shapes around one stored image, fields (2, h, w), or pixel values (H, W, C): their mean and spread."""
 
     mean: Array
-    deviations: Array
+    deviations: Array  # (k + 1, 2, h, w)
     spread: float  # root mean square of the deviations, in pixels or pixel values
 
     @classmethod
@@ -60,49 +57,35 @@ class LocalImageDistribution:
         deviations = fields - mean
         return cls(mean, deviations, math.sqrt(float((deviations**2).mean())))
 
-    def field(self, rng: np.random.Generator, scale: float, typical_spread: float) -> Array:
-        """t times the mean plus a draw at this scale, damped if the distribution is wider than typical: (2, h, w)."""
-        weights = like(self.weights(rng, scale, typical_spread), self.mean)
-        deviations = self.deviations.reshape(len(weights), -1)
-        return _step_to_mean(scale) * self.mean + (weights @ deviations).reshape(self.mean.shape)
-
     def weights(self, rng: np.random.Generator, scale: float, typical_spread: float) -> NumpyArray:
-        """Random weights of the deviations in a draw: (k + 1,)."""
         n = len(self.deviations)
         damping = min(typical_spread / max(self.spread, float(np.finfo(np.float32).tiny)), 1.0)
         return np.asarray(rng.standard_normal(n) * (scale * damping / math.sqrt(n)))
 
 
 def draw_fields(
-    distributions: Sequence[LocalImageDistribution],
-    rngs: Sequence[np.random.Generator],
-    scale: float,
-    typical_spread: float,
+    distributions: list[LocalImageDistribution], rngs: list[np.random.Generator], scale: float, typical_spread: float
 ) -> Array:
     """A draw of each distribution, from its own random generator: (n, 2, h, w).
 
     On a GPU, starting a product takes longer than computing it. Tensors therefore get one copy of all weights and one
     product for all distributions; weights of distributions with fewer neighbors are padded with zeros.
     """
-    mean = distributions[0].mean
+    mean, xp = distributions[0].mean, namespace(distributions[0].mean)
+    weights = [part.weights(rng, scale, typical_spread) for part, rng in zip(distributions, rngs, strict=True)]
+    deviations = [part.deviations.reshape(len(part.deviations), -1) for part in distributions]
     if isinstance(mean, np.ndarray):
-        pairs = zip(distributions, rngs, strict=True)
-        return np.stack([distribution.field(rng, scale, typical_spread) for distribution, rng in pairs])
-    from torch.nn.utils.rnn import pad_sequence
+        draws = np.stack([like(w, mean) @ rows for w, rows in zip(weights, deviations, strict=True)])
+    else:
+        from torch.nn.utils.rnn import pad_sequence
 
-    torch = namespace(mean)
-    deviations = [distribution.deviations.reshape(-1, mean.numel()) for distribution in distributions]
-    weights = np.zeros((len(distributions), 1, max(map(len, deviations))))
-    for row, distribution, rng in zip(weights[:, 0], distributions, rngs, strict=True):
-        row[: len(distribution.deviations)] = distribution.weights(rng, scale, typical_spread)
-    draws = like(weights, mean) @ pad_sequence(deviations, batch_first=True)
-    means = torch.stack([distribution.mean for distribution in distributions])
-    return _step_to_mean(scale) * means + draws.reshape(means.shape)
-
-
-def _step_to_mean(scale: float) -> float:
-    """t of the module's formula: the step towards the mean."""
-    return 1 - math.sqrt(max(1 - scale**2, 0.0))
+        padded = np.zeros((len(weights), 1, max(map(len, weights))))
+        for row, values in zip(padded[:, 0], weights, strict=True):
+            row[: len(values)] = values
+        draws = like(padded, mean) @ pad_sequence(deviations, batch_first=True)
+    means = xp.stack([part.mean for part in distributions])
+    step = 1 - math.sqrt(max(1 - scale**2, 0.0))  # t of the module's formula
+    return step * means + draws.reshape(means.shape)
 
 
 DRAWS_OF_RULE, MIN_SCALE, PRECISION = 96, 0.05, 1.02
@@ -110,8 +93,7 @@ DRAWS_OF_RULE, MIN_SCALE, PRECISION = 96, 0.05, 1.02
 MAX_SCALE, MAX_SCALE_OF_ALL = 2.1, 1.4
 """Limits of the rule if a distribution has a few neighbors, and if it has all images of a class, and so their full
 variance already. Beyond them, shapes are unlike any stored one."""
-MAX_SCALE_OF_LEVELS = 1.0
-"""Limit of the rule for pixel values: the distribution has the variance of the neighbors already."""
+MAX_SCALE_OF_LEVELS = 1.0  # limit for pixel values: the distribution has the variance of the neighbors already
 NO_SHAPE = 0.05  # typical spread of fields in pixels below which images do not differ in shape
 NEAREST, MIN_DISTANCE = 0.1, 0.6
 """Images have no shapes in common if this quantile of the distances of draws to stored images is below this share of
@@ -124,17 +106,7 @@ DRAWS_AT_A_TIME = 16
 MAX_DRAWS_ON_GPU = 256  # most of a GPU is idle while there are few
 MAX_DRAW_BYTES, TEMPORARY = 2**29, 32
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
-MAX_DISTRIBUTION_BYTES = 2**27
-"""Bytes of local distributions that are kept; others are computed again when they are needed."""
-
-
-class ScaleRule(Enum):
-    """How a scale was set, in words."""
-
-    GIVEN = "as given"
-    MATCHED_DISTANCE = "matched-distance rule: new images are as far from the stored ones as these from each other"
-    LEAST = "the least: many stored images are nearly alike"
-    LARGEST = "the largest: the stored images are too few for the matched-distance rule, or too different"
+MAX_DISTRIBUTION_BYTES = 2**27  # of local distributions that are kept; others are computed again when needed
 
 
 class Deformations:
@@ -154,8 +126,6 @@ class Deformations:
 
     _splines: SplineImages
     _registration: Registration
-    _neighbors: list[NumpyArray]
-    _cache: dict[int, LocalImageDistribution]
     are_unlike = False  # whether pixel values vary because the images differ in shape and have no shapes in common
 
     def __init__(
@@ -165,7 +135,7 @@ class Deformations:
         *,
         labels: ArrayLike | None = None,
         scale: float | None = None,
-        vary: Vary | None = None,
+        vary: Vary | str | None = None,
         features: Features | None = None,
         computed: Deformations | None = None,
     ) -> None:
@@ -182,9 +152,9 @@ class Deformations:
         self._limits = float(self.images.min()), float(self.images.max())
         self._splines = SplineImages(self.images) if computed is None else computed._splines
         self._registration = Registration(remove_light(self.images)) if computed is None else computed._registration
-        self._set(vary or Vary.SHAPES, computed)
+        self._set(Vary(vary or Vary.SHAPES), computed)
         if scale is not None:
-            self.scale, self.scale_rule = float(scale), ScaleRule.GIVEN
+            self.scale, self.scale_rule = float(scale), SettingRule.GIVEN
             return
         self.scale, self.scale_rule, distances = _matched_distance_scale(self)
         if vary is None and (not self.differ_in_shape or _are_near_copies(*distances)):
@@ -195,14 +165,12 @@ class Deformations:
     def _set(self, vary: Vary, computed: Deformations | None = None) -> None:
         """Choose what varies, find the neighbors, and measure how much they typically differ."""
         self.vary, by_levels = vary, vary is Vary.LEVELS
-        if computed is not None and computed.vary is vary:
-            self._neighbors, self._cache = computed._neighbors, computed._cache
+        if computed is None or computed.vary is not vary:
+            by_images = by_levels or self.features is not None
+            rows = feature_rows(self.features, self.images if by_images else self._registration.images)
+            self._neighbors, self._cache = find_neighbors(rows, self._classes), dict[int, LocalImageDistribution]()
         else:
-            self._cache = {}
-            seen = self.images if by_levels else self._registration.images
-            rows = to_numpy(seen).reshape(len(self.kept), -1)
-            rows = rows if self.features is None else feature_rows(self.features, self.images)
-            self._neighbors = find_neighbors(rows, self._classes)
+            self._neighbors, self._cache = computed._neighbors, computed._cache
         others = int(np.median(np.bincount(self._classes)[self._classes])) - 1
         self.neighbor_share = self.n_neighbors / max(others, self.n_neighbors)
         self.typical_sources, spreads = self.sources(DRAWS_OF_RULE, 0), list[float]()
@@ -224,17 +192,11 @@ class Deformations:
         return self._typical_spread > NO_SHAPE
 
     def sample(self, n: int, rng: SeedLike = None) -> Array:
-        """n new images, (n, H, W) or (n, H, W, channels), in the library, dtype and device of the stored ones.
-
-        All pixel values lie between the least and the greatest of the stored ones.
-        """
+        """n new images (n, H, W[, channels]), like the stored ones, whose range of pixel values they do not leave."""
         return self.draw(check_count("n", n), seed_of(rng))[0]
 
     def draw(self, n: int, seed: int) -> tuple[Array, NumpyArray]:
-        """The images of `sample`, and the stored image (n,) that each is a deformation of.
-
-        Image i depends on (seed, i) alone.
-        """
+        """The images of `sample`, each of which depends on (seed, i) alone, and the stored image (n,) behind each."""
         sources = self.sources(n, seed)
         return self.around(sources, seed, self.scale), self.kept[sources]
 
@@ -252,21 +214,17 @@ class Deformations:
         """Deformations of these stored images (n,), (n, H, W[, channels])."""
         size, block, parts = self._splines.size, self._draws_at_a_time, []
         for first in range(0, len(sources), block):
-            block_sources = sources[first : first + block]
-            n_drawn = len(block_sources)
+            drawn = sources[first : first + block]
             if on_cuda(self.images):  # blocks of one size, so that the bits of an image do not depend on the others
-                block_sources = np.concatenate([block_sources, np.repeat(block_sources[-1:], block - n_drawn)])
-            parts.append(self._draw(block_sources, first, seed, scale, purpose)[:n_drawn])
-        return concatenate(parts).reshape(len(sources), *size, *self.channels)
-
-    def _draw(self, sources: NumpyArray, first: int, seed: int, scale: float, purpose: Purpose) -> Array:
-        """Deformations of these stored images at once, from number `first` of a draw on: (n, H, W, C)."""
-        rngs = list(generators(seed, purpose, range(first, first + len(sources))))
-        fields = draw_fields(self._find_distributions(sources), rngs, scale, self._typical_spread)
-        stored = self.images[like(sources, self.images, keep_dtype=True)]
-        if self.vary is Vary.LEVELS:
-            return namespace(stored).clip(stored + fields, *self._limits)
-        return restore_values(self._splines.at(sources, fields), stored)
+                drawn = np.pad(drawn, (0, block - len(drawn)), mode="edge")
+            rngs = list(generators(seed, purpose, range(first, first + len(drawn))))
+            fields = draw_fields(self._find_distributions(drawn), rngs, scale, self._typical_spread)
+            stored = self.images[like(drawn, self.images, keep_dtype=True)]
+            if self.vary is Vary.LEVELS:
+                parts.append(namespace(stored).clip(stored + fields, *self._limits))
+            else:
+                parts.append(restore_values(self._splines.at(drawn, fields), stored))
+        return concatenate(parts)[: len(sources)].reshape(len(sources), *size, *self.channels)
 
     @property
     def _draws_at_a_time(self) -> int:
@@ -279,35 +237,30 @@ class Deformations:
         return int(np.clip(MAX_DRAW_BYTES // n_bytes, 1, MAX_DRAWS_ON_GPU))
 
     def _find_distributions(
-        self, sources: NumpyArray, mapped: Callable[..., Iterable[LocalImageDistribution]] = map
+        self, sources: NumpyArray, mapped: Callable[..., Iterable[list[LocalImageDistribution]]] = map
     ) -> list[LocalImageDistribution]:
-        """The local distributions around these stored images; new ones are fitted by `mapped`, such as in threads."""
+        """The local distributions around these stored images; new ones are fitted by `mapped`, on a GPU together."""
         missing = [i for i in dict.fromkeys(map(int, sources)) if i not in self._cache]
-        at_once = self.vary is Vary.SHAPES and on_cuda(self.images)
-        results = self._fit_shapes(missing) if at_once else mapped(self._fit_one, missing)
-        fitted = dict(zip(missing, results, strict=True))
+        size = max(len(missing), 1) if on_cuda(self.images) else 1
+        groups = [missing[first : first + size] for first in range(0, len(missing), size)]
+        fitted = dict(zip(missing, chain.from_iterable(mapped(self._fit, groups)), strict=True))
         for i, distribution in fitted.items():
             if (len(self._cache) + 1) * distribution.deviations.nbytes <= MAX_DISTRIBUTION_BYTES:
                 self._cache[i] = distribution
         return [self._cache.get(int(i)) or fitted[int(i)] for i in sources]
 
-    def _fit_shapes(self, sources: Sequence[int]) -> Iterator[LocalImageDistribution]:
-        """The distributions of shapes around these stored images, whose fields are computed together."""
+    def _fit(self, sources: Sequence[int]) -> list[LocalImageDistribution]:
         neighbors = [self._neighbors[i] for i in sources]
-        sizes = [len(indices) for indices in neighbors]
-        if sources:
-            fields = self._registration.fields(np.repeat(sources, sizes), np.concatenate(neighbors))
-            yield from map(LocalImageDistribution.of, namespace(fields).split(fields, sizes))
-
-    def _fit_one(self, i: int) -> LocalImageDistribution:
-        neighbors = self._neighbors[i]
         if self.vary is Vary.LEVELS:
-            near = self.images[like(neighbors, self.images, keep_dtype=True)]
-            return LocalImageDistribution.of(near - self.images[i])
-        return LocalImageDistribution.of(self._registration.fields(np.full(len(neighbors), i), neighbors))
+            near = (self.images[like(indices, self.images, keep_dtype=True)] for indices in neighbors)
+            return [LocalImageDistribution.of(images - self.images[i]) for i, images in zip(sources, near, strict=True)]
+        sizes = [len(indices) for indices in neighbors]
+        fields = self._registration.fields(np.repeat(sources, sizes), np.concatenate(neighbors))
+        parts = zip(np.cumsum(sizes).tolist(), sizes, strict=True)
+        return [LocalImageDistribution.of(fields[end - size : end]) for end, size in parts]
 
 
-def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tuple[NumpyArray, NumpyArray]]:
+def _matched_distance_scale(model: Deformations) -> tuple[float, SettingRule, tuple[NumpyArray, NumpyArray]]:
     """The largest scale, to 2 %, at which new images are no further from stored ones than these from each other.
 
     The rule compares the median distance from a draw to the nearest stored image with that from a stored image to the
@@ -331,16 +284,16 @@ def _matched_distance_scale(model: Deformations) -> tuple[float, ScaleRule, tupl
     if model.vary is Vary.SHAPES:
         high = MAX_SCALE - (MAX_SCALE - MAX_SCALE_OF_ALL) * model.neighbor_share
     if np.median(measured := distances(high)) <= target:
-        return high, ScaleRule.LARGEST, (measured, among_stored)
+        return high, SettingRule.LARGEST, (measured, among_stored)
     if np.median(measured := distances(low)) > target:
-        return low, ScaleRule.LEAST, (measured, among_stored)
+        return low, SettingRule.LEAST, (measured, among_stored)
     while high > PRECISION * low:
         middle = math.sqrt(low * high)
         if np.median(further := distances(middle)) > target:
             high = middle
         else:
             low, measured = middle, further
-    return low, ScaleRule.MATCHED_DISTANCE, (measured, among_stored)
+    return low, SettingRule.MATCHED_DISTANCE, (measured, among_stored)
 
 
 def _are_near_copies(drawn: NumpyArray, stored: NumpyArray) -> bool:
@@ -350,8 +303,7 @@ def _are_near_copies(drawn: NumpyArray, stored: NumpyArray) -> bool:
 
 
 CONDITIONED = "conditioned images are drawn by the generator 'patches', which keeps pixels in place."
-N_BEST, MIN_COMMON = 10, 0.8
-"""Number of stored images that fit a condition best, and the least share of them that must be of the chosen class."""
+N_BEST, MIN_COMMON = 10, 0.8  # images that fit a condition best; least share of these that is of the chosen class
 MIN_SHARE, MAX_FITTING = 1 / 8, 3
 """A condition on at least this share of an image leaves little to vary if at most MAX_FITTING stored images fit it as
 well as images typically fit their nearest one."""
@@ -364,11 +316,8 @@ class DeformationGenerator:
     levels: Array  # (K_kept, h, w) or (K_kept, h, w, 3) stored images with positive weight, floats in [0, 1]
     weights: Array  # (K_kept,) of these images
     kept: Array  # (K_kept,) their indices among all stored images
-    labels: Array | None = None  # (K_kept,) their classes
-    scale: float | None = None  # None for the matched-distance rule
-    vary: Vary | None = None  # None for pixel values if the stored images have no shapes in common, else shapes
-    features: Features | None = None  # between whose values distances are measured, in place of pixel values
-    scale_rule: ScaleRule | None = None  # the rule that set the scale in an earlier fit
+    labels: Array | None  # (K_kept,) their classes
+    options: DeformationOptions
     computed: Deformations | None = None  # of the same images with other weights or another scale
     block_items: ClassVar[int] = 64
     adjustable: ClassVar[frozenset[str]] = frozenset({"scale", "vary"})
@@ -380,9 +329,7 @@ class DeformationGenerator:
         """The generator of stored images (K, h, w[, 3]) that count `weights` (K,) times."""
         kept = np.flatnonzero(weights > 0)
         of_kept = None if labels is None else np.array(labels)[kept]
-        vary = None if options.vary is None else Vary(options.vary)
-        rule = None if options.scale_rule is None else ScaleRule[options.scale_rule]
-        return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, options.scale, vary, options.features, rule)
+        return cls(levels[kept], np.asarray(weights)[kept], kept, of_kept, options)
 
     def adjusted(
         self, weights: Array, *, scale: float | None = None, vary: str | None = None
@@ -394,22 +341,13 @@ class DeformationGenerator:
         if not np.array_equal(np.flatnonzero(weights > 0), self.kept):
             return None
         computed = vars(self).get("model", self.computed)  # without fitting it now
-        chosen = None if vary is None else Vary(vary)
-        of_kept = np.asarray(weights)[self.kept]
-        return replace(self, weights=of_kept, scale=scale, vary=chosen, scale_rule=None, computed=computed)
+        options = replace(self.options, scale=scale, vary=vary, scale_rule=None)
+        return replace(self, weights=np.asarray(weights)[self.kept], options=options, computed=computed)
 
     @cached_property
     def model(self) -> Deformations:
-        """The local distributions and the scale, computed when they are first needed."""
-        return Deformations(
-            self.levels,
-            np.log(self.weights),
-            labels=self.labels,
-            scale=self.scale,
-            vary=self.vary,
-            features=self.features,
-            computed=self.computed,
-        )
+        settings = {name: value for name, value in vars(self.options).items() if name != "scale_rule"}
+        return Deformations(self.levels, np.log(self.weights), labels=self.labels, computed=self.computed, **settings)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new images (n, h, w[, 3]), and the stored one that each is a deformation of."""
@@ -421,36 +359,34 @@ class DeformationGenerator:
 
         It combines images of one class if nearly all of the images that fit best have this class.
         """
-        rows = self.levels[:, observation.pixels | observation.rectangles].astype(np.float64)
-        values = observation.levels[observation.pixels | observation.rectangles]
-        distances = np.sqrt(((rows - values) ** 2).sum(1))
+        rows = self.levels[:, observation.mask].astype(np.float64)
+        distances = np.sqrt(((rows - observation.levels[observation.mask]) ** 2).sum(1))
         notes, chosen = [CONDITIONED], np.ones(len(rows), dtype=bool)
-        options = [name for name in ("scale", "vary", "features") if getattr(self, name) is not None]
-        if options and self.scale_rule is None:
-            notes.append(f"{' and '.join(options)} had no effect, because no lines are moved.")
-        name = None if self.labels is None else _common(self.labels[np.argsort(distances, kind="stable")[:N_BEST]])
-        if self.labels is not None and name is not None:
-            chosen = self.labels == name
-            notes.append(f"they are combined from stored images of the class {name}, which fit the condition best.")
+        names = [name for name in ("scale", "vary", "features") if getattr(self.options, name) is not None]
+        if names and self.options.scale_rule is None:
+            notes.append(f"{' and '.join(names)} had no effect, because no lines are moved.")
+        if self.labels is not None:
+            best = self.labels[np.argsort(distances, kind="stable")[:N_BEST]]
+            if (name := _common(best)) is not None:
+                chosen = self.labels == name
+                notes.append(f"they are combined from stored images of the class {name}, which fit the condition best.")
         if rows.shape[1] >= MIN_SHARE * self.levels[0].size:
             typical = float(np.median(nearest_distances(rows)))
             n_fitting = int((distances[chosen] <= typical).sum())
             if n_fitting <= MAX_FITTING:
                 notes.append(f"{few_sources(n_fitting, 'image')}, and many are near-copies.")
-        return PatchGenerator(
-            self.levels[chosen], self.weights[chosen], self.kept[chosen], conditioned=observation, notes=tuple(notes)
-        )
+        images = self.levels[chosen], self.weights[chosen], self.kept[chosen]
+        return PatchGenerator(*images, conditioned=observation, notes=tuple(notes))
 
     def describe(self) -> Description:
-        """What varies, the scale and the rule that set it, and the number of neighbors."""
-        model = self.model
-        rule = model.scale_rule if self.scale_rule is None else self.scale_rule
-        by_features = "" if self.features is None else " by features"
+        model, earlier = self.model, self.options.scale_rule
+        rule = model.scale_rule if earlier is None else SettingRule[earlier]
+        by_features = "" if model.features is None else " by features"
         how = f"as the nearest{by_features} ({model.n_neighbors}) differ from them"
         what = f"moved {how}" if model.vary is Vary.SHAPES else f"with other pixel values, {how}"
         summary = f"stored images {what}, scale {model.scale:.3g} ({rule.value})"
         note = "the stored images have no shapes in common, so pixel values vary; vary='shapes' moves their lines."
-        notes = (note,) if self.vary is None and model.vary is Vary.LEVELS else ()
+        notes = (note,) if self.options.vary is None and model.vary is Vary.LEVELS else ()
         resolved = {"scale": model.scale, "scale_rule": rule.name, "vary": model.vary.value}
         doubt = "the stored images have no shapes in common" if model.are_unlike else ""
         return Description("deformations", summary, notes, resolved=resolved, doubt=doubt)

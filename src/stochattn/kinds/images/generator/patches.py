@@ -23,7 +23,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,8 +42,7 @@ do not depend on the others. Results depend on these sizes."""
 STEPS = 25  # noise levels, geometric from the first to the last
 MIN_WINDOW_RADIUS, WINDOW_SHARE = 2, 1 / 14
 """Radius in pixels of the smallest window, and its share of the shorter side of large images: wider than strokes."""
-CONDITIONED_NOISE = 1 / 4
-"""Assumed noise of conditioned pixels, over that of others. With much less, completions are too much alike."""
+CONDITIONED_NOISE = 1 / 4  # assumed for conditioned pixels, over that of others; completions are alike with much less
 MAX_DRAWS, MIN_DRAWS, MAX_DRAWN_VALUES, MIN_STANDARD_ERRORS = 96, 32, 96 * 2**18, 3.0
 """Limits of the number of draws of the matched-distance rule; pixels × memories × draws are limited by the third. The
 rule stops early if the median differs from its target by this number of standard errors: then less than one decision in
@@ -52,15 +51,16 @@ LOOK = 16  # number of draws between two tests of whether the rule can stop
 MIN_RADIUS, FALLBACK_RADIUS, PRECISION = 1.5, 2.0, 1.05
 """Below the least radius, the signal of a window is under three times the noise, and heads choose memories by chance.
 With too few memories for the rule, the fallback favors coherence. The rule resolves radii to the last factor."""
-MaskAndImage: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 
-class RadiusRule(Enum):
-    """How a window radius was set, in words."""
+class SettingRule(Enum):
+    """How a window radius, or a scale of deformations, was set, in words."""
 
     GIVEN = "as given"
     MATCHED_DISTANCE = "matched-distance rule: new images are as far from the stored ones as these from each other"
     FALLBACK = "the stored images are too few for new ones to be as far from them as the matched-distance rule asks"
+    LEAST = "the least: many stored images are nearly alike"
+    LARGEST = "the largest: the stored images are too few for the matched-distance rule, or too different"
 
 
 class LocalHeads:
@@ -77,14 +77,13 @@ class LocalHeads:
     def __init__(
         self, images: Array, log_r: Array | None = None, radius: float | None = None, illumination: bool | None = None
     ) -> None:
-        self._memories = ImageMemories(images, log_r, illumination)
-        self.splits_illumination = self._memories.illumination is not None
+        self.memories = ImageMemories(images, log_r, illumination)
         if radius is None:
-            self.radius, self.radius_rule = _matched_distance_radius(self._memories)
+            self.radius, self.radius_rule = _matched_distance_radius(self.memories)
         else:
-            self.radius, self.radius_rule = float(radius), RadiusRule.GIVEN
+            self.radius, self.radius_rule = float(radius), SettingRule.GIVEN
 
-    def sample(self, n: int, rng: object = None, conditioned: MaskAndImage | None = None) -> Array:
+    def sample(self, n: int, rng: object = None, conditioned: tuple[ArrayLike, ArrayLike] | None = None) -> Array:
         """n new images, (n, H, W) or (n, H, W, channels), in the memories' library, dtype and device.
 
         Image i depends on (seed, i) alone. Without illumination, a pixel that is not conditioned lies, up to rounding,
@@ -92,27 +91,7 @@ class LocalHeads:
 
         conditioned: a mask (H, W[, channels]) and an image, whose values new images have where the mask is true
         """
-        return self.draw(check_count("n", n), seed_of(rng), self.annealing(conditioned))
-
-    def annealing(self, conditioned: MaskAndImage | None = None) -> Annealing:
-        """The preparation of `sample`, for callers that draw often."""
-        if conditioned is not None and self.splits_illumination:
-            raise ValueError("conditioned pixels need heads that do not split illumination: pass illumination=False.")
-        return Annealing(self._memories, self.radius, conditioned)
-
-    def draw(self, n: int, seed: int, annealing: Annealing) -> Array:
-        """The images of `sample`."""
-        memories = self._memories
-        draws = empty((n, *memories.mean.shape), memories.rows)
-        with Progress(n, "drawing images") as bar:
-            for first in range(0, n, annealing.batch):
-                draws[first : first + annealing.batch] = annealing.draw(first, seed, Purpose.START)[: n - first]
-                bar.update(min(first + annealing.batch, n))
-        images = memories.to_images(draws)
-        if annealing.precision is None:
-            return images
-        mask, image = (values.reshape(images.shape[1:]) for values in (annealing.mask, annealing.image))
-        return namespace(images).where(mask, image, images)
+        return Annealing(self.memories, self.radius, conditioned).sample(check_count("n", n), seed_of(rng))
 
 
 def smallest_radius(memories: ImageMemories) -> int:
@@ -134,13 +113,17 @@ def noise_levels(memories: ImageMemories) -> Array:
 class Annealing:
     """Noise levels, their windows for a radius, and conditioned pixels; all batches share half norms."""
 
-    def __init__(self, memories: ImageMemories, radius: float, conditioned: MaskAndImage | None = None) -> None:
+    def __init__(
+        self, memories: ImageMemories, radius: float, conditioned: tuple[ArrayLike, ArrayLike] | None = None
+    ) -> None:
         self.memories, self.precision = memories, None
         self.batch = BATCH_ON_DEVICE if on_cuda(memories.rows) else BATCH
         self.covering = max(memories.H, memories.W) - 1
         self.sigmas, smallest = noise_levels(memories), smallest_radius(memories)
         self.radii = [min(max(round(radius * sigma), smallest), self.covering) for sigma in self.sigmas]
         if conditioned is not None:
+            if memories.illumination is not None:
+                raise ValueError("conditioned pixels need heads that do not split images: pass illumination=False.")
             mask, image = map(to_numpy, conditioned)
             mask = np.broadcast_to(mask.reshape(memories.H, memories.W, -1), memories.mean.shape)
             levels = np.where(mask, image.reshape(mask.shape).astype(np.float64), 0.0)
@@ -150,6 +133,18 @@ class Annealing:
             self.precision = 1 + (CONDITIONED_NOISE**-2 - 1) * like(self.mask, memories.rows)
         with full_precision(memories.rows):
             self.half_norms = {r: memories.half_norms(r, self.precision) for r in set(self.radii)}
+
+    def sample(self, n: int, seed: int) -> Array:
+        draws = empty((n, *self.memories.mean.shape), self.memories.rows)
+        with Progress(n, "drawing images") as bar:
+            for first in range(0, n, self.batch):
+                draws[first : first + self.batch] = self.draw(first, seed, Purpose.START)[: n - first]
+                bar.update(min(first + self.batch, n))
+        images = self.memories.to_images(draws)
+        if self.precision is None:
+            return images
+        mask, image = (values.reshape(images.shape[1:]) for values in (self.mask, self.image))
+        return namespace(images).where(mask, image, images)
 
     def draw(self, first: int, seed: int, purpose: Purpose) -> Array:
         """A batch of images from number `first` on, around the mean and in units of contrast: (batch, H, W, C)."""
@@ -168,7 +163,7 @@ class Annealing:
         return x if self.precision is None else namespace(x).where(self.mask, self.values, x)
 
 
-def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule]:
+def _matched_distance_radius(memories: ImageMemories) -> tuple[float, SettingRule]:
     """The radius at which new images are as far from the memories as these are from each other, and its rule.
 
     It is the largest, to 5 %, at which the median distance from a draw of a fixed seed to its nearest memory is at
@@ -189,7 +184,7 @@ def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule
     low, high, largest = MIN_RADIUS, MIN_RADIUS * PRECISION**8, max(memories.H, memories.W) / noise_levels(memories)[-1]
     with Progress(6, "choosing the window radius") as bar:
         if not far_enough(low):
-            return FALLBACK_RADIUS, RadiusRule.FALLBACK
+            return FALLBACK_RADIUS, SettingRule.FALLBACK
         bar.update(1)
         while high < largest and far_enough(high):
             low, high = high, high * PRECISION**8
@@ -198,7 +193,7 @@ def _matched_distance_radius(memories: ImageMemories) -> tuple[float, RadiusRule
             bar.update(done)
             middle = math.sqrt(low * high)
             low, high = (middle, high) if far_enough(middle) else (low, middle)
-    return low, RadiusRule.MATCHED_DISTANCE
+    return low, SettingRule.MATCHED_DISTANCE
 
 
 def median_distance(annealing: Annealing, stored: Array, target: float, n_draws: int) -> float:
@@ -231,6 +226,10 @@ class ConditionedPixels:
     rectangles: Array  # booleans, true for conditions on rectangles
     levels: Array  # pixel values in [0, 1], zero where nothing is conditioned
 
+    @property
+    def mask(self) -> Array:
+        return self.pixels | self.rectangles
+
 
 @dataclass(frozen=True, eq=False)
 class PatchGenerator:
@@ -259,41 +258,38 @@ class PatchGenerator:
 
     @cached_property
     def _annealing(self) -> Annealing:
-        if self.conditioned is None:
-            return self.heads.annealing()
-        return self.heads.annealing((self.conditioned.pixels | self.conditioned.rectangles, self.conditioned.levels))
+        mask_and_image = None if self.conditioned is None else (self.conditioned.mask, self.conditioned.levels)
+        return Annealing(self.heads.memories, self.heads.radius, mask_and_image)
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
         """n new images (n, h, w[, 3]), and the stored one nearest to each."""
         seed = int(rng.integers(2**63))
-        drawn = np.asarray(self.heads.draw(n, seed, self._annealing))
+        images = np.asarray(self._annealing.sample(n, seed))
         if self.warp and self.conditioned is None:
-            drawn = random_warps(drawn, self.warp, seed)
-        nearest = nearest_rows(*(x.reshape(len(x), -1) for x in (drawn, self.levels)))
-        return Generated(drawn, self.kept[nearest])
+            images = random_warps(images, self.warp, seed)
+        nearest = nearest_rows(*(x.reshape(len(x), -1) for x in (images, self.levels)))
+        return Generated(images, self.kept[nearest])
 
     def condition(self, observation: ConditionedPixels) -> PatchGenerator:
         """The generator of images with these pixel values; images are not warped, which would move the values."""
         return replace(self, conditioned=observation)
 
     def describe(self) -> Description:
-        """The window radius and its rule, and the warp."""
-        radius = self.heads.radius
+        radius, notes = self.heads.radius, self.notes
         summary = f"local attention heads, window radius {radius:.3g} ({self.heads.radius_rule.value})"
-        note = f"new images are warped by {self.warp:.2g} px; warp=0 switches that off."
-        if self.conditioned is not None:
-            note = "new images are not warped, so that conditioned pixels stay in place."
-        resolved: dict[str, object] = {} if self.notes else {"radius": radius}  # deformations have no radius
-        return Description("patches", summary, self.notes or ((note,) if self.warp else ()), resolved=resolved)
+        if self.warp and self.conditioned is None:
+            notes = (f"new images are warped by {self.warp:.2g} px; warp=0 switches that off.",)
+        elif self.warp:
+            notes = ("new images are not warped, so that conditioned pixels stay in place.",)
+        return Description("patches", summary, notes, resolved={} if self.notes else {"radius": radius})
 
 
 def random_warps(images: Array, amplitude: float = 1.0, rng: object = None) -> Array:
-    """Images, each warped by a random smooth displacement field, with reflected edges.
+    """Images (n, H, W[, channels]), each warped by a random smooth displacement field, with reflected edges.
 
     Warped by less than the width of a stroke, an image is another example of the same object, which no mixture
     contains. The field is a coarse grid of normal vectors, interpolated by cubic splines and scaled so that its root
-    mean square, over the image and both directions, is `amplitude` pixels on average. The field of image i depends on
-    (seed, i) only. The result has the shape, library and dtype of the images (n, H, W[, channels]).
+    mean square, over the image and both directions, is `amplitude` pixels on average. It depends on (seed, i) only.
     """
     from scipy.ndimage import map_coordinates
 

@@ -13,8 +13,7 @@ any size are registered at about 28 pixels a side: fields are smooth, so that fi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,18 +33,14 @@ MAX_AREA = 4 * SIDE**2  # largest number of pixels of a field, for elongated ima
 LEVELS = ((0.5, 3.0, 2.5, 10), (1.0, 1.5, 2.5, 10), (1.0, 0.7, 2.0, 12))
 """Resolution, blur of the images, smoothness of the field and number of steps, for each level in turn."""
 STEP_SMOOTHNESS = 2.0
-LEAST_GRADIENT = 1e-3
-"""ε, in units of the squared range of pixel values: flat regions move with their surroundings, and not by noise."""
-SURROUNDINGS, SURROUNDINGS_WEIGHT = 1.0, 1e-3
-"""Width in pixels of the mean of values around a pixel, and its weight beside the value of the pixel."""
-SAME_BACKGROUND = 0.1
-"""Pixels of an edge are of one background if they differ by at most this share of the standard deviation."""
+LEAST_GRADIENT = 1e-3  # ε, over the squared range of pixel values: flat regions move with their surroundings
+SURROUNDINGS, SURROUNDINGS_WEIGHT = 1.0, 1e-3  # width in pixels of the mean around a pixel; its weight beside the pixel
+SAME_BACKGROUND = 0.1  # an edge is one background if its pixels differ by at most this share of the deviation
 PAIRS_AT_A_TIME = 64
 PAIRS_ON_GPU = 1024
-MAX_NEIGHBORS = 32  # largest number of neighbors of an image
+MAX_NEIGHBORS = 32
 MIN_CLASS = 3  # images of a smaller class have neighbors of any class
-LOCAL_BRIGHTNESS = 10 / 64
-"""Width, over the side, of the local brightness and contrast that are removed before photographs are compared."""
+LOCAL_BRIGHTNESS = 10 / 64  # width, over the side, of the brightness and contrast that photographs are freed from
 VALUES_AT_A_TIME = 2**13
 IMAGES_AT_A_TIME = 64
 
@@ -90,11 +85,10 @@ def feature_rows(features: Features | None, images: Array) -> NumpyArray:
     if features is None:
         return np.ascontiguousarray(arrays.reshape(len(arrays), -1))
     if not callable(features):
-        raise TypeError(
-            f"features must be a function of images (n, H, W, C), or a torch module; got {type(features).__name__}."
-        )
+        rule = "features must be a function of images (n, H, W, C), or a torch module"
+        raise TypeError(f"{rule}; got {type(features).__name__}.")
     name = getattr(features, "__name__", type(features).__name__)
-    evaluate = _evaluator(features) if hasattr(features, "state_dict") else features
+    evaluate = partial(_evaluate, features) if hasattr(features, "state_dict") else features
     parts = [arrays[i : i + IMAGES_AT_A_TIME] for i in range(0, len(arrays), IMAGES_AT_A_TIME)]
     results = [to_numpy(evaluate(part)) for part in parts]
     rule = f"features must return one row of numbers for each image, (n, f); {name} returned"
@@ -106,33 +100,29 @@ def feature_rows(features: Features | None, images: Array) -> NumpyArray:
     return np.concatenate(results).astype(np.float64)
 
 
-def _evaluator(module: Module) -> Callable[[NumpyArray], NumpyArray]:
+def _evaluate(module: Module, images: NumpyArray) -> NumpyArray:
     import torch
 
     weights = list(module.parameters())
     kernels = [weight for weight in weights if weight.ndim == 4]
     in_color = bool(kernels) and kernels[0].shape[1] == 3
-
-    def evaluate(images: NumpyArray) -> NumpyArray:
-        batch = torch.tensor(np.moveaxis(images, 3, 1), dtype=torch.float32)
-        batch = batch.to(weights[0].device) if weights else batch
-        was_training = module.training
-        module.eval()
-        try:
-            with torch.no_grad():
-                result = module(batch.repeat(1, 3, 1, 1) if in_color and batch.shape[1] == 1 else batch)
-        finally:
-            module.train(was_training)
-        return to_numpy(result.flatten(1) if result.ndim > 2 else result)
-
-    return evaluate
+    batch = torch.tensor(np.moveaxis(images, 3, 1), dtype=torch.float32)
+    batch = batch.to(weights[0].device) if weights else batch
+    was_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            result = module(batch.repeat(1, 3, 1, 1) if in_color and batch.shape[1] == 1 else batch)
+    finally:
+        module.train(was_training)
+    return to_numpy(result.flatten(1) if result.ndim > 2 else result)
 
 
 class _Level(NamedTuple):
     """Stored images at one resolution, blurred, with the smoothers of steps and fields."""
 
     shape: tuple[int, int]
-    images: Array  # (K, h, w)
+    images: Array  # (K, *shape)
     step: tuple[Array, Array]
     field: tuple[Array, Array]
     n_steps: int
@@ -160,9 +150,7 @@ class Registration:
         """Fields that carry stored images `moving` onto `fixed`, indices (n,): (n, 2, h, w), in pixels of `shape`."""
         n, block = len(moving), PAIRS_ON_GPU if on_cuda(self.images) else PAIRS_AT_A_TIME
         if on_cuda(self.images):  # blocks of one size, so that the bits of a field do not depend on the other pairs
-            moving, fixed = (
-                np.concatenate([indices, np.repeat(indices[-1:], -n % block)]) for indices in (moving, fixed)
-            )
+            moving, fixed = (np.pad(indices, (0, -n % block), mode="edge") for indices in (moving, fixed))
         parts = [slice(i, i + block) for i in range(0, len(moving), block)]
         return concatenate([self._fields(moving[part], fixed[part]) for part in parts])[:n]
 
@@ -254,10 +242,8 @@ def _scale_shape(shape: tuple[int, int], scale: float) -> tuple[int, int]:
 class SplineImages:
     """Stored images (K, H, W, C) as cubic splines, which interpolate between pixels without a loss of sharpness."""
 
-    MARGIN = 3
-    """Pixels by which edges are extended: as many as a cubic spline and its filter depend on."""
-    MAX_BYTES = 2**26
-    """Coefficients are kept for images of at most this size in bytes, and computed when needed for larger ones."""
+    MARGIN = 3  # pixels by which edges are extended: as many as a cubic spline and its filter depend on
+    MAX_BYTES = 2**26  # of images whose coefficients are kept; those of larger ones are computed when needed
 
     def __init__(self, images: Array) -> None:
         self.images, self.size = images, (int(images.shape[1]), int(images.shape[2]))

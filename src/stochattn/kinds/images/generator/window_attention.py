@@ -16,12 +16,9 @@ from ....core.memory import MemoryBank
 
 MAX_TRIPLES, MAX_TRIPLES_ON_DEVICE = 3 * 2**16, 2**26
 """(pixel, image, memory) triples in an array: as many as fit into a core's cache, or keep an accelerator busy."""
-ROWS_PER_STRIP = 4
-"""Rows of pixels whose windows one product sums; its cost per pixel grows with their number plus the window height."""
-COSINES_PER_PIXEL = 1 / 8
-"""Cosines of illumination along a side: waves of at least 16 pixels hold the shade of a cheek, but not of an eye."""
-ILLUMINATION_WEIGHT = 0.3
-"""Weight of illumination beside detail. With much less, parts of a face are lit from different directions."""
+ROWS_PER_STRIP = 4  # of pixels whose windows one product sums; the cost per pixel grows with it plus the window
+COSINES_PER_PIXEL = 1 / 8  # of illumination: waves of at least 16 pixels hold the shade of a cheek, not of an eye
+ILLUMINATION_WEIGHT = 0.3  # beside detail; with much less, parts of a face are lit from different directions
 MIN_SIDE, EXTREME_MARGIN, MAX_EXTREME_SHARE = 24, 0.02, 0.5
 """Images are not photographs if the shorter side has fewer pixels, or if more than the last share of values lie within
 the second share of the range from the darkest or the brightest: in drawings, a pale line is a mistake."""

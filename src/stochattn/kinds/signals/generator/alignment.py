@@ -27,8 +27,7 @@ from .normalization import Normalization
 
 MIN_SCALE = 1e-12  # standard deviation of a channel, over the largest value, up to which it is constant
 GRID = 96  # largest number of points at which warps are estimated; shorter signals keep their length
-LEVELS = ((0.08, 24), (0.04, 24), (0.02, 32))
-"""Blur of the signals, over their length, and number of steps, for each level in turn."""
+LEVELS = ((0.08, 24), (0.04, 24), (0.02, 32))  # blur over the length of the signals, and number of steps
 SMOOTHNESS, MIN_WIDTH, LEAST_SLOPE = 0.04, 2.0, 1e-3
 """Width of the smoother over the length, its least width in points, and ε in units of the variance."""
 SPLINE_MARGIN = 8  # points by which ends are extended: as many as a cubic spline and its filter depend on
@@ -102,9 +101,8 @@ def interpolate_cubic(signals: Array, times: Array) -> Array:
     """Signals (k, T, C) at times (k, T') by cubic splines, with constant ends: (k, T', C)."""
     from scipy.ndimage import spline_filter1d
 
-    coefficients = spline_filter1d(
-        np.pad(signals, ((0, 0), (SPLINE_MARGIN, SPLINE_MARGIN), (0, 0)), mode="edge"), 3, 1, mode="nearest"
-    )
+    longer = np.pad(signals, ((0, 0), (SPLINE_MARGIN, SPLINE_MARGIN), (0, 0)), mode="edge")
+    coefficients = spline_filter1d(longer, 3, 1, mode="nearest")
     at = np.clip(times, 0, signals.shape[1] - 1) + SPLINE_MARGIN
     left = at.astype(np.intp)
     rows = np.arange(len(signals))[:, None]
@@ -118,10 +116,8 @@ MIN_SIGNALS, MIN_POINTS, MAX_COMPARED = 8, 16, 32
 """Least numbers of signals and points for a test of alignment; largest number of signals of a class it compares."""
 PARTNERS, ALIGNED_SHARE, N_RANDOM = 1 / 5, 0.6, 10
 """Share of the other signals that a signal may be aligned with; least share of the correlation; random lags."""
-FAR, MAX_FAR = 1 / 8, 1 / 5
-"""Lags above this share of the length are too large for warps; the largest share of such lags in an aligned class."""
-N_DRAWS = 99
-"""Random shifts of a permutation test; a class differs from shifted signals if it exceeds all of them: level 1 %."""
+FAR, MAX_FAR = 1 / 8, 1 / 5  # lags above this share of the length are far; largest share of them in an aligned class
+N_DRAWS = 99  # random shifts of a permutation test; a class differs if it exceeds all of them: level 1 %
 MIN_VARIATION, MIN_CONTOUR_VARIATION, MAX_GROWTH = 2.0, 4.0, 1.5
 """Variance of the mean power of aligned signals, over that of shifted ones, and of contours; largest mean squared
 difference of points up to 3/4 of the length apart in stationary signals, over that of points up to 1/4 apart."""
@@ -129,8 +125,7 @@ MAX_SEAM, MAX_GAP = 2.0, 0.05
 """Squared step from the last to the first point of closed signals, over that of other steps; of contours, over the
 variance of both points among signals."""
 JOIN, MAX_JOIN = 1 / 16, 32  # points in which a signal is blended with another one, over the length, and at most
-MARGIN, MAX_LAGS, MAX_POINTS = 1 / 8, 96, 512
-"""Points on either side of a signal, over the length; largest numbers of lags that are tried and points compared."""
+MARGIN, MAX_LAGS, MAX_POINTS = 1 / 8, 96, 512  # share of the length on either side; most lags and points compared
 
 
 def standardize(signals: Array) -> Array:
@@ -211,9 +206,8 @@ def _is_significant(correlations: Array, rng: np.random.Generator) -> bool:
     middle, signals = n_lags // 2, np.arange(n)[:, None]
     partners = np.array([np.delete(np.arange(n), i) for i in range(n)])
     shifts = rng.integers(-(middle // 2), middle // 2 + 1, size=(N_DRAWS, n))
-    random_means = [
-        correlations[signals, np.arange(n - 1), middle + shift[partners] - shift[:, None]].mean() for shift in shifts
-    ]
+    lags = (middle + shift[partners] - shift[:, None] for shift in shifts)
+    random_means = [correlations[signals, np.arange(n - 1), at].mean() for at in lags]
     return bool(correlations[:, :, middle].mean() > max(random_means))
 
 
@@ -224,10 +218,8 @@ def _power_varies(seen: Array, rng: np.random.Generator, least: float) -> bool:
     """
     power = np.square(seen).mean(2)
     (n, T), times = power.shape, np.arange(power.shape[1])
-    random_variances = [
-        np.take_along_axis(power, (times + rng.integers(T, size=(n, 1))) % T, axis=1).mean(0).var()
-        for _ in range(N_DRAWS)
-    ]
+    lags = (rng.integers(T, size=(n, 1)) for _ in range(N_DRAWS))
+    random_variances = [np.take_along_axis(power, (times + lag) % T, axis=1).mean(0).var() for lag in lags]
     variance = power.mean(0).var()
     return bool(variance >= least * np.mean(random_variances) and variance >= max(random_variances))
 
@@ -312,18 +304,15 @@ class ShiftedClass:
         signal = self.longer[np.searchsorted(self.members, i)]
         return signal[self.half + lag : len(signal) - self.half + lag]
 
-    def find_nearest(self, i: int, lag: int, scale: Array, k: int) -> Array:
-        """The k signals nearest to signal i at a lag, each at its own best lag: (k, T + 2 margin, C).
-
-        scale: the units (C,) of the channels
-        """
+    def find_nearest(self, i: int, lag: int, units: Array, k: int) -> Array:
+        """The k signals nearest to signal i at a lag, in units (C,), each at its own best lag: (k, T + 2 margin, C)."""
         center, others = self.view(i, lag), np.flatnonzero(self.members != i)
         others = others[spaced_indices(len(others), MAX_COMPARED)]
         lag_step, time_step = math.ceil(2 * self.half / MAX_LAGS), math.ceil(len(center) / MAX_POINTS)
         distances, firsts = np.empty(len(others)), np.empty(len(others), dtype=np.intp)
         for n, signal in enumerate(self.longer[others]):
             windows = np.lib.stride_tricks.sliding_window_view(signal, len(center), axis=0)[::lag_step, :, ::time_step]
-            squares = np.square((windows - center[::time_step].T) / scale[:, None]).sum((1, 2))
+            squares = np.square((windows - center[::time_step].T) / units[:, None]).sum((1, 2))
             distances[n], firsts[n] = squares.min(), lag_step * squares.argmin()
         order = np.argsort(distances, kind="stable")[:k]
         return np.asarray(self.longer[others[order][:, None], firsts[order][:, None] + np.arange(len(center))])

@@ -40,14 +40,12 @@ from .windows import TimeWindowGenerator
 NEIGHBOR_SHARE, MIN_NEIGHBORS, MAX_NEIGHBORS = 1 / 3, 3, 16
 """Neighbors of a local distribution, as a share of the other signals of the class, and limits of their number."""
 MAX_COMPARED_POINTS = 512  # blocks of time in which smooth differences of longer signals are compared
-CANDIDATES = 2
-"""Signals that are warped, over the number of neighbors: those that fit best after a warp may be early or late."""
+CANDIDATES = 2  # signals that are warped, over the number of neighbors: the best after a warp may be early or late
 MIN_NOISE = 1e-8  # white noise that keeps densities finite, over the variance
 MIN_CALIBRATED, MAX_CALIBRATED, MAX_GAIN, GAIN_WIDTH = 4, 64, 4.0, 1.5
 """Limits of the number of local distributions that calibrate deviations; the largest gain of a frequency; the number of
 frequencies over which gains are smoothed."""
-MAX_DISTRIBUTION_BYTES = 2**27
-"""Bytes of local distributions that are kept; others are computed again when they are needed."""
+MAX_DISTRIBUTION_BYTES = 2**27  # of local distributions that are kept; others are computed again when needed
 
 
 class LocalSignalDistribution(NamedTuple):
@@ -76,7 +74,6 @@ class Component(NamedTuple):
     noise: Array  # (p,)
 
     def draw(self, rng: np.random.Generator) -> Array:
-        """One signal: (p,)."""
         weights, white = rng.standard_normal(len(self.rows)), rng.standard_normal(len(self.mean))
         return np.asarray(self.mean + weights @ self.rows + np.sqrt(self.noise) * white)
 
@@ -106,6 +103,7 @@ class LocalDistributions:
         self._factors, self._gains = dict[int, tuple[float, float]](), dict[int, Array]()
         spread = np.square(signals - signals.mean(0)).mean((0, 1))
         self.spread = np.where(spread > np.square(MIN_SCALE * np.abs(signals).max()), spread, 0.0)  # (C,)
+        self._unit = np.where(self.spread > 0, self.spread, 1.0)
 
     @cached_property
     def shifted(self) -> dict[int, ShiftedClass]:
@@ -125,60 +123,51 @@ class LocalDistributions:
         return result
 
     def n_neighbors(self, n_candidates: int) -> int:
-        """Number of neighbors among this number of other signals."""
         usual = np.clip(round(NEIGHBOR_SHARE * n_candidates), MIN_NEIGHBORS, MAX_NEIGHBORS)
         return int(min(self._neighbors or usual, n_candidates))
 
     def distribution(self, i: int, lag: int = 0) -> LocalSignalDistribution:
-        """The distribution around signal i, shifted by a lag."""
         if (i, lag) in self._cache:
             return self._cache[i, lag]
-        shifted = self._shifted(i)
-        result = self._fit_aligned(i) if shifted is None else self._fit_shifted(i, lag, shifted)
+        result = self._fit(i, lag)
         if (len(self._cache) + 1) * sum(part.nbytes for part in result) <= MAX_DISTRIBUTION_BYTES:
             self._cache[i, lag] = result
         return result
 
-    def _fit_aligned(self, i: int) -> LocalSignalDistribution:
-        members = np.flatnonzero(self._classes == self._classes[i])
-        members = members if len(members) > 1 else np.arange(len(self.signals))
-        candidates, T = members[members != i], self.signals.shape[1]
-        k = self.n_neighbors(len(candidates))
-        distances = np.square(self._seen[candidates] - self._seen[i]).sum((1, 2))
-        near = candidates[np.argsort(distances, kind="stable")[: CANDIDATES * k]]
-        fixed, center = (np.broadcast_to(x[i], (len(near), *x.shape[1:])) for x in (self._seen, self.signals))
-        warps = register(self._seen[near], fixed, T, self._normalization)
-        warped = self._normalization.match(
-            interpolate_cubic(self.signals[near], warps), self._normalization.statistics(center)
-        )
-        return self._combine_most_similar(k, warps - np.arange(T), warped - center)
+    def _fit(self, i: int, lag: int) -> LocalSignalDistribution:
+        """The distribution around signal i, with margins if its class is not aligned.
 
-    def _fit_shifted(self, i: int, lag: int, shifted: ShiftedClass) -> LocalSignalDistribution:
-        """The distribution around signal i of a class that is not aligned, shifted by a lag, with margins."""
-        center, scale = shifted.view(i, lag), self.signals.std((0, 1))
-        scale = np.where(scale > 0, scale, 1.0)
-        k = self.n_neighbors(len(shifted.members) - 1)
-        near = shifted.find_nearest(i, lag, scale, CANDIDATES * k)
-        seen, times = resample_to_grid(np.concatenate([center[None], near]), scale), np.arange(len(center))
-        fixed = np.broadcast_to(seen[0], seen[1:].shape)
-        u = register(seen[1:], fixed, len(center), self._normalization) - times
-        u = shifted.close(u) if shifted.is_closed else u
-        statistics = self._normalization.statistics(np.broadcast_to(center, near.shape))
-        warped = self._normalization.match(interpolate_cubic(near, times + u), statistics)
-        return self._combine_most_similar(k, u, warped - center)
-
-    def _combine_most_similar(self, k: int, warps: Array, values: Array) -> LocalSignalDistribution:
-        """The distribution of the k of displacements (n, T) and differences (n, T, C) with least smooth differences.
-
-        Noise is smoothed away; otherwise the signals with the least noise would be neighbors of all.
+        Neighbors have the least smooth differences after a warp; else those with the least noise would serve all.
         """
         from scipy.ndimage import gaussian_filter1d
 
-        unit = np.where(self.spread > 0, self.spread, 1.0)
+        shifted = self._shifted(i)
+        if shifted is None:
+            members = np.flatnonzero(self._classes == self._classes[i])
+            members = members if len(members) > 1 else np.arange(len(self.signals))
+            others = members[members != i]
+            k = self.n_neighbors(len(others))
+            distances = np.square(self._seen[others] - self._seen[i]).sum((1, 2))
+            near = others[np.argsort(distances, kind="stable")[: CANDIDATES * k]]
+            center, moving, seen = self.signals[i], self.signals[near], self._seen[[i, *near]]
+        else:
+            center, scale = shifted.view(i, lag), self.signals.std((0, 1))
+            scale = np.where(scale > 0, scale, 1.0)
+            k = self.n_neighbors(len(shifted.members) - 1)
+            moving = shifted.find_nearest(i, lag, scale, CANDIDATES * k)
+            seen = resample_to_grid(np.concatenate([center[None], moving]), scale)
+        times, fixed = np.arange(len(center)), np.broadcast_to(seen[0], seen[1:].shape)
+        warps = register(seen[1:], fixed, len(center), self._normalization)
+        u = warps - times
+        if shifted is not None:
+            u = shifted.close(u) if shifted.is_closed else u
+            warps = times + u
+        statistics = self._normalization.statistics(np.broadcast_to(center, moving.shape))
+        values = self._normalization.match(interpolate_cubic(moving, warps), statistics) - center
         thinned = block_means(values, MAX_COMPARED_POINTS)
         smooth = gaussian_filter1d(thinned, SMOOTHNESS * thinned.shape[1], axis=1, mode="nearest")
-        best = np.argsort((np.square(smooth) / unit).sum((1, 2)), kind="stable")[:k]
-        return LocalSignalDistribution.of(warps[best], values[best])
+        best = np.argsort((np.square(smooth) / self._unit).sum((1, 2)), kind="stable")[:k]
+        return LocalSignalDistribution.of(u[best], values[best])
 
     def _calibration_signals(self, label: int) -> list[int]:
         """The signals that calibrate the deviations of a class: its members, or all signals if it has few."""
@@ -192,11 +181,11 @@ class LocalDistributions:
         Steps by c towards the means remove 1 − (1 − c)² = s² of the squared distances to them, summed over signals.
         """
         if label not in self._factors:
-            sums, unit = np.zeros((2, 2)), np.where(self.spread > 0, self.spread, 1.0)
+            sums = np.zeros((2, 2))
             for i in self._calibration_signals(label):
                 local = self.distribution(i)
                 sums[0] += np.square(local.warp).sum(), np.square(local.warps).sum()
-                sums[1] += (np.square(local.value) / unit).sum(), (np.square(local.values) / unit).sum()
+                sums[1] += (np.square(local.value) / self._unit).sum(), (np.square(local.values) / self._unit).sum()
             of_time, of_value = (math.sqrt(a / b) if b > 0 else 1.0 for a, b in sums)
             self._factors[label] = of_time, of_value
         return self._factors[label]
@@ -276,11 +265,9 @@ def white_noise(rows: Array) -> Array:
     return np.asarray(np.median(squares, axis=0) / (6 * (1 - 2 / (9 * k)) ** 3))
 
 
-SCALE = 0.9
-"""s: at 0, stored signals are recalled; at 1, a new signal depends on the stored one only by its local distribution."""
+SCALE = 0.9  # s: at 0, stored signals are recalled; at 1, they matter by their local distributions alone
 CONDITIONED = "conditioned signals are drawn by the generator 'windows', whose conditional distribution is exact."
-MAX_WARPS, MAX_COMPONENTS = 12, 2000
-"""Largest number of warps of a signal, and of components of the mixture unless there are more signals."""
+MAX_WARPS, MAX_COMPONENTS = 12, 2000  # of a signal; of the mixture, unless there are more signals
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +305,6 @@ class SignalDeformations:
 
     @cached_property
     def distributions(self) -> LocalDistributions:
-        """The local distributions of the signals."""
         if self.computed is not None:
             return self.computed.with_scale(self.scale)
         return LocalDistributions(self.signals, self.classes, self.scale, self.neighbors)
@@ -338,7 +324,6 @@ class SignalDeformations:
         return np.where(np.isin(self.classes, list(self.distributions.shifted))[:, None], anywhere, 0)
 
     def component(self, i: int, j: int) -> Component:
-        """The component around signal i at its warp j."""
         return self.distributions.component(i, self.warps[i, j], int(self.lags[i, j]))
 
     def sample(self, n: int, rng: np.random.Generator) -> Generated:
@@ -364,7 +349,6 @@ class SignalDeformations:
         return replace(conditioned, notes=(*conditioned.notes, CONDITIONED), is_substitute=True)
 
     def describe(self) -> Description:
-        """The scale and the number of neighbors."""
         sizes = np.unique(self.classes, return_counts=True)[1]
         counts = sorted({self.distributions.n_neighbors(int(n) - 1) for n in sizes})
         near = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

@@ -8,7 +8,7 @@ rule. Signals that follow it, such as the stored ones, do not change.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,7 @@ import numpy as np
 from ...._backend.arrays import Array
 
 MIN_SIGNALS = 5  # least number of signals: fewer may share a statistic by chance
-TOLERANCE = 1e-3
-"""Largest difference of equal statistics, over the standard deviation of all values, because files are rounded."""
+TOLERANCE = 1e-3  # largest difference of equal statistics, over the deviation of all values: files are rounded
 MAX_VALUE, MIN_SHARE = 1e100, 1e-9
 """Signals whose largest absolute value is not between 1 / MAX_VALUE and MAX_VALUE have no rule: their squares may
 overflow. A statistic below MIN_SHARE of the largest absolute value of a signal is a rounding error, not a divisor."""
@@ -90,59 +89,50 @@ class FittedRule(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Normalization:
-    """The rule of each channel of signals with `n_points` points; None for a channel without a rule."""
+    """The rules of signals (n, *shape) of T points and C channels, for those channels that have a rule."""
 
-    channels: tuple[FittedRule | None, ...]
-    n_points: int
-
-    @classmethod
-    def none(cls, n_points: int, n_channels: int) -> Normalization:
-        """The normalization of signals without rules."""
-        return cls((None,) * n_channels, n_points)
+    shape: tuple[int, ...]  # T, C
+    rules: dict[int, FittedRule] = field(default_factory=dict)
 
     @classmethod
     def of(cls, signals: Array) -> Normalization:
         """The first rule that all signals (K, T, C) follow, for each channel."""
-        _, T, C = signals.shape
-        return cls(tuple(_fit_rule(signals[:, :, c]) for c in range(C)), T)
+        fitted = {c: _fit_rule(signals[:, :, c]) for c in range(signals.shape[2])}
+        return cls(signals.shape[1:], {c: rule for c, rule in fitted.items() if rule is not None})
 
     def apply(self, signals: Array) -> Array:
         """Signals (n, T, C), changed where they do not follow the rules."""
         result = signals.copy()
-        for c, (rule, wanted, tolerance) in self._rules():
+        for c, (rule, wanted, tolerance) in self.rules.items():
             differs = (np.abs(rule.statistics(signals[:, :, c]) - wanted) > tolerance).any(1)
             result[differs, :, c] = rule.apply(signals[differs, :, c], wanted)
         return result
 
     def statistics(self, signals: Array) -> dict[int, Array]:
         """The statistics (n, s) of signals (n, T, C), for each channel that has a rule."""
-        return {c: fitted.rule.statistics(signals[:, :, c]) for c, fitted in self._rules()}
+        return {c: fitted.rule.statistics(signals[:, :, c]) for c, fitted in self.rules.items()}
 
     def match(self, signals: Array, wanted: dict[int, Array]) -> Array:
         """Signals (n, T, C), changed to have the statistics of other signals."""
         result = signals.copy()
-        for c, fitted in self._rules():
+        for c, fitted in self.rules.items():
             result[:, :, c] = fitted.rule.apply(signals[:, :, c], wanted[c])
         return result
 
-    def _rules(self) -> list[tuple[int, FittedRule]]:
-        return [(c, fitted) for c, fitted in enumerate(self.channels) if fitted is not None]
-
     def describe(self) -> str:
         """What new signals share with the stored ones; empty if there is no rule."""
-        texts, T = list[str](), self.n_points
-        for _, (rule, wanted, _) in self._rules():
-            first = float(wanted[0, 0])
-            texts.append(rule.text.format(*wanted[0], sum=T * first, norm=T**0.5 * first))
-        if not texts:
+        if not self.rules:
             return ""
-        where = "" if len(texts) == len(self.channels) else f" in {len(texts)} of {len(self.channels)} channels"
-        what = texts[0] if len(set(texts)) == 1 else "a common normalization"
+        texts, (T, C) = set[str](), self.shape
+        for rule, wanted, _ in self.rules.values():
+            first = float(wanted[0, 0])
+            texts.add(rule.text.format(*wanted[0], sum=T * first, norm=T**0.5 * first))
+        where = "" if len(self.rules) == C else f" in {len(self.rules)} of {C} channels"
+        what = texts.pop() if len(texts) == 1 else "a common normalization"
         return f"all signals have {what}{where}, and so do new signals without conditions"
 
 
 def _fit_rule(signals: Array) -> FittedRule | None:
-    """The first rule that signals (K, T) follow."""
     largest = float(np.abs(signals).max())
     if len(signals) < MIN_SIGNALS or not 1 / MAX_VALUE < largest < MAX_VALUE:
         return None
@@ -157,6 +147,6 @@ def _fit_rule(signals: Array) -> FittedRule | None:
         if (np.abs(statistics - wanted) <= tolerance).all():
             wanted = np.where(np.abs(wanted) <= tolerance, 0.0, wanted)
             deviation = np.abs(statistics - wanted).max(0, keepdims=True)
-            # with a margin: sums of floats depend on their order in memory
-            return FittedRule(rule, wanted[None], deviation + MIN_SHARE * tolerance)
+            margin = MIN_SHARE * tolerance  # sums of floats depend on their order in memory
+            return FittedRule(rule, wanted[None], deviation + margin)
     return None

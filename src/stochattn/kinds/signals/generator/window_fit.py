@@ -11,8 +11,7 @@ import numpy as np
 from ...._backend.arrays import Array
 from .windows import KernelGroup, TimeWindowGenerator, WindowSetting, log_kernel_densities, power_windows
 
-ROUNDS, MAX_SHIFTS = 5, 11
-"""Rounds in which signals are aligned with the mean of the aligned signals; largest number of shifts."""
+ROUNDS, MAX_SHIFTS = 5, 11  # of alignment with the mean of the aligned signals; largest number of shifts
 
 
 def list_shifts(largest: int) -> Array:
@@ -34,10 +33,9 @@ def find_shifts(signals: Array, largest: int) -> Array:
     Channels are compared in units of their standard deviation, and points near the ends are left out.
     """
     K, T, _ = signals.shape
-    possible = list_shifts(largest)
-    scale = signals.std((0, 1))
-    candidates = np.stack([shift_signals(signals, int(by), 0)[:, largest : T - largest] for by in possible])
+    possible, scale = list_shifts(largest), signals.std((0, 1))
     scale[scale == 0] = 1.0
+    candidates = np.stack([shift_signals(signals, int(by), 0)[:, largest : T - largest] for by in possible])
     candidates = candidates / scale  # (S, K, T', C)
     chosen = np.full(K, len(possible) // 2)
     for _ in range(ROUNDS):
@@ -57,8 +55,7 @@ WINDOW_SHARES, SLIDE_SHARES, SHIFT_SHARE = (2, 4, 8, 16, 32), (32, 8), 10
 ROUGHNESSES, POOLED = (0.03, 0.3, 0.9), (0.0, 0.5, 1.0)
 DEFAULT = WindowSetting(width=0.5, spacing=0, pooled=1.0, roughness=0.1, shift=0, slide=0)
 MIN_SIGNALS = 6  # least size of the largest class for a choice of the setting; with fewer signals it is the default
-N_SLIDES, MAX_SLID = 7, 2**21
-"""Number of slides of a signal in the noise; data with more than MAX_SLID values are not tried with slides."""
+N_SLIDES, MAX_SLID = 7, 2**21  # slides of a signal in the noise; values of data that are not tried with slides
 N_FOLDS, MAX_SCORED_CLASSES, MAX_SCORED, MAX_SCORED_FEATURES, MAX_SCORED_CHANNELS = 4, 3, 200, 240, 8
 """Number of folds; to bound the time of the choice, the numbers of classes (the largest), of signals of each, of
 features and of channels that are scored."""
@@ -78,8 +75,8 @@ def fit_time_windows(
     values |= {name: round(values[name]) for name in ("spacing", "shift", "slide") if name in values}
     setting = choose_setting(stored, labels, values)
     groups, log_weights = kernel_groups(stored, shares, labels, setting)
-    shape, searched = (stored.shape[1], stored.shape[2]), len(values) < len(WindowSetting._fields)
-    return TimeWindowGenerator(tuple(groups), log_weights, kept, shape, setting, searched)
+    searched = len(values) < len(WindowSetting._fields)
+    return TimeWindowGenerator(tuple(groups), log_weights, kept, stored.shape[1:], setting, searched)
 
 
 def kernel_groups(
@@ -126,9 +123,7 @@ def _nuggets(residuals: Array, shares: Array, roughness: float) -> Array:
     """
     T = residuals.shape[1]
     variance = np.einsum("k,ktc->c", shares, np.square(residuals)) / T
-    rough = np.zeros_like(variance)
-    if T > 2:
-        rough = np.einsum("k,ktc->c", shares, np.square(np.diff(residuals, 2, axis=1))) / (6 * (T - 2))
+    rough = np.einsum("k,ktc->c", shares, np.square(np.diff(residuals, 2, axis=1))) / (6 * (T - 2))
     least = MIN_NUGGET * np.where(variance > 0, variance, max(float(variance.mean()), np.finfo(float).tiny))
     return np.tile(roughness * rough + least, T)
 
@@ -173,11 +168,10 @@ def choose_setting(signals: Array, classes: Array, values: dict[str, Any]) -> Wi
     if labels[1].max() < MIN_SIGNALS or len(values) == len(start):
         return DEFAULT._replace(**values)
     spacings = tuple(dict.fromkeys([0, *(T // share for share in WINDOW_SHARES if T // share >= 2)]))
-    several = len(labels[0]) > 1
     slides = tuple(T // share for share in SLIDE_SHARES if share <= T and signals.size <= MAX_SLID)
     steps: list[dict[str, tuple[Any, ...]]] = [
         {"spacing": spacings, "roughness": ROUGHNESSES},
-        {"pooled": POOLED if several else (0.0,)},
+        {"pooled": POOLED if len(labels[0]) > 1 else (0.0,)},
         {"slide": slides, "spacing": spacings},
         {"roughness": ROUGHNESSES},
         {"shift": (0, T // SHIFT_SHARE)},
@@ -212,9 +206,7 @@ def _folds(signals: Array, classes: Array) -> Iterator[tuple[Array, Array, Array
         members = np.flatnonzero(classes == label)
         parts.append(members[np.sort(rng.permutation(len(members))[:MAX_SCORED])])
     for f in range(N_FOLDS):
-        left_out = np.concatenate(
-            [members[f::N_FOLDS] if len(members) >= MIN_SIGNALS else members[:0] for members in parts]
-        )
+        left_out = np.concatenate([members[f::N_FOLDS] for members in parts if len(members) >= MIN_SIGNALS])
         kept = np.setdiff1d(np.concatenate(parts), left_out)
         scored = left_out[np.isin(classes[left_out], largest)]
         if len(scored):

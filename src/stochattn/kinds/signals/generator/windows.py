@@ -29,13 +29,11 @@ from ...._backend.arrays import Array
 from ....core.mixture import perplexity, pick, pick_stratified
 from ...generator import NO_DENSITY, Description, Generated, few_sources
 
-ROWS = 32
-"""Signals that are drawn together; blocks are always full, so that the bits of a signal do not depend on the others."""
+ROWS = 32  # signals that are drawn together; blocks are always full, so that a signal does not depend on others
 MIN_EXPLAINING, MAX_UNLIKELY = 3, 2.0
 """A note is given if fewer signals explain a condition, or if it is less likely than any stored signal by this many
 nats for each conditioned value."""
-MAX_CONDITIONED = 2000
-"""Largest number of conditioned values; the time to solve for them grows with the third power of their number."""
+MAX_CONDITIONED = 2000  # values; the time to solve for them grows with the third power of their number
 
 
 class WindowSetting(NamedTuple):
@@ -66,7 +64,6 @@ class KernelGroup:
     nugget: Array  # (p,) variance of white noise
 
     def at(self, points: Array) -> KernelGroup:
-        """The marginal kernels of some of the features."""
         arrays = self.signals[:, points], self.center[points], self.ensemble[:, points], self.nugget[points]
         return KernelGroup(self.members, *arrays)
 
@@ -102,11 +99,11 @@ class TimeWindowGenerator:
     searched: bool  # whether a value of the setting was chosen by likelihood
     notes: tuple[str, ...] = ()
     observed: tuple[Array, Array] | None = None  # positions (r,) and values (r,)
+    roots: tuple[Array, ...] = ()  # (r, r) L of Σ = L Lᵀ at the observed features, for each group
     is_substitute: bool = False  # for deformations under conditions, which do not have the options of this generator
 
     @cached_property
     def windows(self) -> Array:
-        """Windows at each feature: (B, T·C)."""
         return np.repeat(power_windows(self.shape[0], self.setting.spacing), self.shape[1], axis=1)
 
     @cached_property
@@ -147,7 +144,7 @@ class TimeWindowGenerator:
         x = group.means(filled, s) + white
         if self.observed is not None:
             positions, values = self.observed
-            root, here, seen = self._roots[g], self.windows[:, positions], group.ensemble[:, positions]
+            root, here, seen = self.roots[g], self.windows[:, positions], group.ensemble[:, positions]
             from scipy.linalg import cho_solve
 
             current = x[:, positions] + np.einsum("nbp,bp->np", coefficients @ seen, here)
@@ -159,13 +156,6 @@ class TimeWindowGenerator:
             x[:, positions] = values  # without rounding errors
         return x[:n]
 
-    @cached_property
-    def _roots(self) -> list[Array]:
-        """Roots L of Σ = L Lᵀ at the observed features, for each group: (r, r)."""
-        positions = np.arange(0) if self.observed is None else self.observed[0]
-        here = self.windows[:, positions]
-        return [np.linalg.cholesky(group.at(positions).covariance(here)) for group in self.groups]
-
     def condition(self, observation: tuple[Array, Array]) -> TimeWindowGenerator:
         """The generator given that the features at positions t·C + c (r,) have these values (r,), exactly."""
         if self.observed is not None:
@@ -176,8 +166,10 @@ class TimeWindowGenerator:
             raise ValueError(f"{rule}; got {len(positions):,}. Condition on a shorter stretch of time.")
         joint = self.log_weights + self.log_kernels(positions, values[None])[:, :, 0]
         total = float(np.logaddexp.reduce(joint, axis=None))
-        conditioned = replace(self, observed=(positions, values), log_weights=joint - total)
-        notes, stored = list(self.notes), np.concatenate([group.at(positions).signals for group in self.groups])
+        here, groups = self.windows[:, positions], [group.at(positions) for group in self.groups]
+        roots = tuple(np.linalg.cholesky(group.covariance(here)) for group in groups)
+        conditioned = replace(self, observed=(positions, values), roots=roots, log_weights=joint - total)
+        notes, stored = list(self.notes), np.concatenate([group.signals for group in groups])
         weighted = self.log_weights[:, :, None] + self.log_kernels(positions, stored)
         if total < float(np.logaddexp.reduce(weighted, axis=(0, 1)).min()) - MAX_UNLIKELY * len(positions):
             notes.append("the conditioned values are unlike all stored signals, so draws extrapolate")
@@ -187,10 +179,7 @@ class TimeWindowGenerator:
         return replace(conditioned, notes=tuple(notes))
 
     def log_kernels(self, positions: Array, values: Array) -> Array:
-        """log density of values (n, r) of the features at positions (r,) under each kernel: (G, K, n); -inf for none.
-
-        It is that of N(c + √(1 − s)(m_k − c), s Σ) at these features.
-        """
+        """log density of values (n, r) at features `positions` (r,) under each kernel: (G, K, n); -inf for none."""
         out = np.full((*self.log_weights.shape, len(values)), -np.inf)
         for g, group in enumerate(self.groups):
             here = group.at(positions)
@@ -207,7 +196,6 @@ class TimeWindowGenerator:
         return np.asarray(np.logaddexp.reduce(self.log_weights[:, :, None] + kernels, axis=(0, 1)))
 
     def describe(self) -> Description:
-        """The setting, and how it was chosen."""
         rule = "chosen by the likelihood of left-out signals" if self.searched else "as given"
         resolved = {} if self.is_substitute else self.setting._asdict()
         return Description("windows", f"{self.setting} ({rule})", self.notes, resolved=resolved)
@@ -220,10 +208,8 @@ def log_kernel_densities(
     from scipy.linalg import solve_triangular
 
     root = np.linalg.cholesky(group.covariance(windows))
-    x, m = (
-        solve_triangular(root, (rows - group.center).T, lower=True, check_finite=False)
-        for rows in (values, group.signals)
-    )
+    centered = (values - group.center).T, (group.signals - group.center).T
+    x, m = (solve_triangular(root, rows, lower=True, check_finite=False) for rows in centered)
     constant = -float(np.log(np.diag(root)).sum()) - len(root) / 2 * math.log(2 * math.pi)
     squares, products = np.square(m).sum(0)[:, None], m.T @ x
     for s in widths:
