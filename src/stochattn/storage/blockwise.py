@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 import operator
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -24,26 +23,9 @@ from .._backend.products import ROWS_PER_BLOCK, exp_with_floor, exponent_floor, 
 Result = TypeVar("Result")
 
 
-class Shards(ABC):
-    """Memories (K, d) in shards of rows, which may be on other machines. A pass does its work where the shards are."""
-
-    @abstractmethod
-    def map_reduce(
-        self,
-        part: Callable[..., Result],
-        merge: Callable[[Result, Result], Result],
-        states: Array | None = None,
-        vectors: Sequence[Array | None] = (),
-    ) -> Result:
-        """The results of part(rows, start, states, *vectors) for all shards, merged in the order of the shards.
-
-        rows: the memories of a shard, an array or `MappedRows`; start: the index of the first; vectors: (K, ...), of
-        which each call gets the entries of its memories
-        """
-
-    @abstractmethod
-    def fold(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
-        """The result of step(result, rows) for one shard after the other, from `initial` on."""
+def is_sharded(patterns: Array) -> TypeGuard[Any]:
+    """Whether memories are in shards of rows, which may be on other machines, as `DaskRows` are."""
+    return hasattr(patterns, "map_reduce")
 
 
 def pass_over(
@@ -53,10 +35,15 @@ def pass_over(
     states: Array | None = None,
     *vectors: Array | None,
 ) -> Result:
-    """part(patterns, 0, states, *vectors); the merged results of all shards, if the memories are in shards."""
-    if isinstance(patterns, Shards):
-        return patterns.map_reduce(part, merge, states, vectors)
-    return part(patterns, 0, states, *vectors)
+    """part(patterns, 0, states, *vectors) for memories (K, d); of memories in shards, the merged results of all shards.
+
+    A shard is read where it is, by part(rows, start, states, *vectors) with the index `start` of its first memory. Of
+    each of the vectors (K, ...), it gets the entries of its memories.
+    """
+    if not is_sharded(patterns):
+        return part(patterns, 0, states, *vectors)
+    result: Result = patterns.map_reduce(part, merge, states, *vectors)
+    return result
 
 
 MAX_MEMORIES_AT_ONCE = 8192  # up to this many memories are attended to at once; more are attended to in blocks
@@ -130,7 +117,7 @@ def attention(
     spread: also sum the term that the entropy needs. row_stable: each row's bits depend on that row alone; n is then 1
     or a multiple of a block (see `rows_times`).
     """
-    if isinstance(patterns, Shards) and log_r is not None and not log_r.any():
+    if is_sharded(patterns) and log_r is not None and not log_r.any():
         log_r = None  # which need not travel
     merge: Callable[[Sums, Sums], Sums] = partial(merge_sums, hard=beta == math.inf)
     averages_rows = values is patterns
@@ -276,7 +263,7 @@ def _float64(rows: Array) -> NumpyArray:
 def _triangle(patterns: Array) -> NumpyArray:
     """R of the QR decomposition of more than d memories: (d, d). A Gram matrix of squares would lose digits."""
     begin = (np.empty((0, patterns.shape[1])),) * 2
-    R, waiting = patterns.fold(_decompose, begin) if isinstance(patterns, Shards) else _decompose(begin, patterns)
+    R, waiting = patterns.fold(_decompose, begin) if is_sharded(patterns) else _decompose(begin, patterns)
     return _qr(R, waiting) if len(waiting) else R
 
 

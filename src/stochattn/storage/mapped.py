@@ -24,12 +24,12 @@ from .._backend.arrays import Array, ArrayLike, NumpyArray, as_floats, detach, i
 from .._backend.console import Progress
 from .._backend.files import is_summary, require_replaceable, write_npy_header, write_together
 from .._version import __version__
-from .blockwise import Shards, blocks, pass_over
+from .blockwise import blocks, is_sharded, pass_over
 
 
 def check_norms(patterns: Array, progress: bool | None = None) -> Array:
     """‖m_k‖² of every memory (K,), from one pass over them; ValueError names the first row that is not finite."""
-    shown = False if isinstance(patterns, Shards) else progress  # shards are read by several threads or processes
+    shown = False if is_sharded(patterns) else progress  # shards are read by several threads or processes
     squares, flaw = pass_over(patterns, partial(_norms, progress=shown), _join_norms)
     if flaw is not None:
         where = f"row {flaw[0]} has NaN or an infinite number, the first in column {flaw[1]}"
@@ -136,14 +136,14 @@ def require_small(patterns: Array | MappedRows, what: str) -> None:
     if is_mapped(patterns) and patterns.ndim == 2 and is_large(patterns):
         K, d = patterns.shape
         size = f"{K} rows of {d} ({K * d * patterns.itemsize / 2**30:.1f} GiB)"
-        source, load = ("dask.array", "x.compute()") if isinstance(patterns, Shards) else ("file", "np.load(path)")
+        source, load = ("dask.array", "x.compute()") if is_sharded(patterns) else ("file", "np.load(path)")
         remedy = f"Load it first if it fits: MemoryBank({load})."
         raise ValueError(f"{what} would copy the whole {source} of memories, {size}. {remedy}")
 
 
 def rows_at(patterns: Array, indices: Array) -> Array:
     """The memories at these indices, in their order: (n,) -> (n, d). A file is read from start to end."""
-    if not is_mapped(patterns) or isinstance(patterns, Shards):
+    if not is_mapped(patterns) or is_sharded(patterns):
         return patterns[indices]
     order = np.argsort(indices, kind="stable")
     rows = np.empty((len(indices), patterns.shape[1]), dtype=patterns.dtype)
