@@ -218,12 +218,12 @@ def _multiply(x: Array, matrix: Array, scratch: Array | None, row_stable: bool) 
 
 def squares_of_columns(patterns: Array) -> Array:
     """Inner products of the columns of the memories (K, d): (d, d)."""
-    return pass_over(patterns, _squares_of_columns, operator.add)
 
+    def part(patterns: Array, start: int, states: None) -> Array:
+        total: Array = sum(rows.T @ rows for rows in (patterns[block] for block in blocks(*patterns.shape)))
+        return total
 
-def _squares_of_columns(patterns: Array, start: int, states: None) -> Array:
-    total: Array = sum(rows.T @ rows for rows in (patterns[block] for block in blocks(*patterns.shape)))
-    return total
+    return pass_over(patterns, part, operator.add)
 
 
 def span_basis(patterns: Array, K: int) -> NumpyArray:
@@ -263,11 +263,11 @@ def _float64(rows: Array) -> NumpyArray:
 def _triangle(patterns: Array) -> NumpyArray:
     """R of the QR decomposition of more than d memories: (d, d). A Gram matrix of squares would lose digits."""
     begin = (np.empty((0, patterns.shape[1])),) * 2
-    R, waiting = patterns.fold(_decompose, begin) if is_sharded(patterns) else _decompose(begin, patterns)
+    R, waiting = patterns.fold(_decompose, begin) if is_sharded(patterns) else _decompose(patterns, begin)
     return _qr(R, waiting) if len(waiting) else R
 
 
-def _decompose(before: tuple[NumpyArray, NumpyArray], patterns: Array) -> tuple[NumpyArray, NumpyArray]:
+def _decompose(patterns: Array, before: tuple[NumpyArray, NumpyArray]) -> tuple[NumpyArray, NumpyArray]:
     """R (d, d) with further memories, and the last ones, too few for a further step: (n, d).
 
     A step takes a fixed number of memories, so that shards of any size give the same bits.

@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -104,24 +104,14 @@ def as_readable(view: NumpyArray | MappedRows) -> NumpyArray | MappedRows:
     return rows if rows.dtype in (np.float32, np.float64) else MappedRows(rows)
 
 
-def run_part(part: Callable[..., Result], start: int, states: Array | None, view: Array, *vectors: Array) -> Result:
-    """The result of a pass for one shard."""
-    return part(as_readable(view), start, states, *vectors)
+def read_shard(part: Callable[..., Result], view: Array, *arguments: object) -> Result:
+    """The result of a function of the rows of a shard."""
+    return part(as_readable(view), *arguments)
 
 
-def merge_all(merge: Callable[[Result, Result], Result], *results: Result) -> Result:
-    """One result from neighboring ones."""
-    return reduce(merge, results)
-
-
-def join_pieces(*pieces: NumpyArray) -> NumpyArray:
-    """An array that was sent in several pieces."""
-    return np.concatenate(pieces)
-
-
-def fold_shard(step: Callable[[Result, Array], Result], result: Result, view: Array) -> Result:
-    """The result so far with one more shard."""
-    return step(result, as_readable(view))
+def join(function: Callable[[Sequence[Result]], Result], *results: Result) -> Result:
+    """The function of several results, which Dask passes on as arguments, not in a list."""
+    return function(results)
 
 
 def take_rows(chunk: NumpyArray, rows: NumpyArray, columns: Array | None, divisors: Array | None) -> NumpyArray:
@@ -236,24 +226,24 @@ class DaskRows(MappedRows):
 
         def graph(send: _Send) -> list[Delayed]:
             shared, columns = send.to_all(states), [self._parts(vector, send) for vector in vectors]
-            work, merging = _task(run_part), _task(merge_all)
+            work, merge_all = _task(read_shard), partial(_task(join), partial(reduce, merge))
             results = [
-                work(part, shard.start, shared, view, *(parts[i] for parts in columns))
+                work(part, view, shard.start, shared, *(parts[i] for parts in columns))
                 for i, (shard, view) in enumerate(zip(self._shards, self._views(send), strict=True))
             ]
             while len(results) > 1:
-                results = [merging(merge, *results[i : i + FAN_IN]) for i in range(0, len(results), FAN_IN)]
+                results = [merge_all(*results[i : i + FAN_IN]) for i in range(0, len(results), FAN_IN)]
             return results
 
         return self._compute(graph)[0]
 
-    def fold(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
-        """The result of step(result, rows) for one shard after the other, from `initial` on."""
+    def fold(self, step: Callable[[Array, Result], Result], initial: Result) -> Result:
+        """The result of step(rows, result) for one shard after the other, from `initial` on."""
 
         def graph(send: _Send) -> list[Delayed]:
-            result, fold = send.to_all(initial), _task(fold_shard)
+            result, work = send.to_all(initial), _task(read_shard)
             for view in self._views(send):
-                result = fold(step, result, view)
+                result = work(step, view, result)
             return [result]
 
         return self._compute(graph)[0]
@@ -352,7 +342,7 @@ class _Send(NamedTuple):
         if self.client is None or not isinstance(value, np.ndarray) or value.nbytes <= MAX_GRAPH_BYTES:
             return _task(value)
         pieces = np.array_split(value, -(-value.nbytes // MAX_GRAPH_BYTES)) if len(value) > 1 else [value]
-        return _task(join_pieces)(*(self.client.persist(_task(piece)) for piece in pieces))
+        return _task(join)(np.concatenate, *(self.client.persist(_task(piece)) for piece in pieces))
 
     def each(self, parts: list[NumpyArray]) -> list[object]:
         """An array for each of several tasks."""
