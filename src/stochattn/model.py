@@ -159,7 +159,7 @@ class StochasticAttention:
 
         States are full rows (..., d), also those of `start` and `on_keep`, with the conditioned coordinates filled in.
         """
-        start: Any = options.get("start")
+        start = options.get("start", "memories")
         if not isinstance(start, Draws | Checkpoint):
             sampler = self.sampler if sampler is None else sampler
             if np.ndim(start) == 2:
@@ -169,7 +169,7 @@ class StochasticAttention:
         return replace(draws, samples=self._fill(draws.samples), settings=replace(draws.settings, d=self.d))
 
     def log_density(self, xi: ArrayLike) -> Array:
-        """log p_beta(xi), normalised, of the free coordinates if others are conditioned; (..., d) -> (...)."""
+        """log p_beta(xi), normalized, of the free coordinates if others are conditioned; (..., d) -> (...)."""
         return energy.log_density(self._free(xi), self.bank, self.beta)
 
     def energy(self, xi: ArrayLike) -> Array:

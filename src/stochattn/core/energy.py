@@ -1,7 +1,7 @@
 """The modern Hopfield energy, attention and densities, as pure functions of states xi (..., d), bank and beta.
 
 Equation numbers are the paper's. Completing the square turns the target into a Gaussian mixture,
-exp(-beta E(xi)) ∝ Σ_k r_k exp(beta ‖m_k‖²/2) N(xi; m_k, I/beta), so densities here are normalised and exact.
+exp(-beta E(xi)) ∝ Σ_k r_k exp(beta ‖m_k‖²/2) N(xi; m_k, I/beta), so densities here are normalized and exact.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def score(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 
 
 def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
-    """Log of the normalised weights of the mixture, r_k exp(beta ‖m_k‖²/2): (K,).
+    """Log of the normalized weights of the mixture, r_k exp(beta ‖m_k‖²/2): (K,).
 
     >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.1]])
     >>> np.exp(mixture_log_weights(bank, beta=10.0)).round(4)
@@ -107,7 +107,7 @@ def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
 
 
 def log_density(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
-    """log p_beta(xi), the normalised density of the Gaussian mixture ∝ exp(−beta E); (..., d) -> (...).
+    """log p_beta(xi), the normalized density of the Gaussian mixture ∝ exp(−beta E); (..., d) -> (...).
 
     >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
     >>> log_density([[1.0, 0.0], [2.0, 0.0]], bank, beta=10.0).round(4)
@@ -206,12 +206,10 @@ def _logits(xi: Array, bank: MemoryBank, beta: float) -> Array:
 
 def inner_products(xi: Array, patterns: Array) -> Array:
     """⟨xi, m_k⟩ for every memory, block by block unless they are in memory; (..., d), (K, d) -> (..., K)."""
-    return pass_over(patterns, _inner_products, _join, xi) if is_mapped(patterns) else xi @ patterns.T
+    if not is_mapped(patterns):
+        return xi @ patterns.T
 
+    def part(rows: Array, start: int, xi: Array) -> Array:
+        return concatenate([xi @ rows[block].T for block in blocks(*rows.shape)], -1)
 
-def _inner_products(patterns: Array, start: int, xi: Array) -> Array:
-    return concatenate([xi @ patterns[block].T for block in blocks(*patterns.shape)], -1)
-
-
-def _join(first: Array, second: Array) -> Array:
-    return concatenate((first, second), -1)
+    return pass_over(patterns, part, lambda first, second: concatenate((first, second), -1), xi)

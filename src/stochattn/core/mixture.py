@@ -24,7 +24,7 @@ class Mixture:
 
     means: NumpyArray  # (K, d)
     scales: NumpyArray  # standard deviations, (K, 1) for isotropic kernels, or (K, d)
-    log_weights: NumpyArray  # (K,), normalised
+    log_weights: NumpyArray  # (K,), normalized
     observed: tuple[NumpyArray, NumpyArray] | None = None  # orthonormal rows (r, d) and values (r,)
 
     @classmethod
@@ -133,7 +133,7 @@ def pick_stratified(log_weights: NumpyArray, n: int, rng: np.random.Generator) -
 
 
 def perplexity(log_weights: ArrayLike) -> float:
-    """The number of equal weights that have the same entropy, exp(−Σ p log p); log_weights (K,), normalised.
+    """The number of equal weights that have the same entropy, exp(−Σ p log p); log_weights (K,), normalized.
 
     >>> round(perplexity(np.log([0.5, 0.5, 1e-300])), 6)
     2.0

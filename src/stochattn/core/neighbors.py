@@ -1,6 +1,6 @@
 """Nearest neighbors by Euclidean distance, of states among the memories of a bank and of rows among other rows.
 
-Every search maximises x·m − ‖m‖²/2, block by block. Distances are then computed from the difference of two rows:
+Every search maximizes x·m − ‖m‖²/2, block by block. Distances are then computed from the difference of two rows:
 a difference of inner products would lose the distances of nearly equal rows to rounding.
 """
 

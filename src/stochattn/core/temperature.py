@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -363,8 +363,8 @@ class ProbeAttention:
         p /= total
         e = overlaps - (p * overlaps).sum(1, keepdims=True)
         mean = (p * logits).sum(1, keepdims=True)
-        centred, pe = logits - mean, p * e
-        return top + np.log(total) - mean, (pe * centred).sum(1), (pe * e * (1 + centred)).sum(1)
+        centered, pe = logits - mean, p * e
+        return top + np.log(total) - mean, (pe * centered).sum(1), (pe * e * (1 + centered)).sum(1)
 
 
 class ProbeDraws:
@@ -386,6 +386,7 @@ class ProbeDraws:
         self.norms = np.einsum("kd,kd->k", patterns, patterns)
         self.log_r, self.equal_weights = in_float64(bank.log_r), equal_weights
         self.parts = slices(S, max(MAX_PAIRS // K, 1))  # of the draws whose inner products exist at one time
+        self.overlaps = eps @ patterns.T if len(self.parts) == 1 else None  # (S, K)
         self.k: NumpyArray | None = None
 
     def distances(self, beta: float) -> NumpyArray:
@@ -414,11 +415,7 @@ class ProbeDraws:
             yield self.between + s * overlaps, [self.norms[k], 2 * s * noise, s**2 * self.squares[part]]
 
     def _overlaps(self, part: slice) -> NumpyArray:
-        return self._all_overlaps if len(self.parts) == 1 else self.eps[part] @ self.patterns.T
-
-    @cached_property
-    def _all_overlaps(self) -> NumpyArray:
-        return np.asarray(self.eps @ self.patterns.T)  # (S, K)
+        return self.eps[part] @ self.patterns.T if self.overlaps is None else self.overlaps
 
 
 def _pick(uniforms: Array, beta: float, log_r: Array, norms: Array, equal_weights: bool) -> NumpyArray:
@@ -490,7 +487,7 @@ BETAS_PER_PASS_LIKELIHOOD, N_PASSES = 17, 4
 
 
 class LeaveOneOut:
-    """Σ_k log p_beta(m_k | the other memories) over memories k or evenly spaced ones, to be maximised over beta.
+    """Σ_k log p_beta(m_k | the other memories) over memories k or evenly spaced ones, to be maximized over beta.
 
     A large bank that is not in memory is passed over once for several betas; of any other bank the inner products with
     all memories are kept.
@@ -544,7 +541,7 @@ class LeaveOneOut:
         return float(grid[best] + (high - low) / 4 * (before - after) / bend) if bend > 0 else float(grid[best])
 
     def _log_weights(self, beta: float) -> NumpyArray:
-        """Log weights of the memories in the mixture, not normalised: (K,)."""
+        """Log weights of the memories in the mixture, not normalized: (K,)."""
         return self.log_r if self.equal_weights else self.log_r + beta * self.halves
 
     def _at_once(self, beta: float) -> NumpyArray:

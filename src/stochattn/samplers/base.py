@@ -81,13 +81,13 @@ def state_values(state: Any) -> dict[str, Array | float]:
 
 def map_arrays(function: Callable[..., Array], *tuples: Any) -> Any:
     """A NamedTuple of the function's values for the arrays of each field, and of the numbers of the first tuple."""
-
-    def apply(field: Any, *others: Any) -> Any:
-        if isinstance(field, tuple):
-            return map_arrays(function, field, *others)
-        return function(field, *others) if np.ndim(field) else field
-
-    return type(tuples[0])(*map(apply, *tuples))
+    values = []
+    for fields in zip(*tuples, strict=True):
+        if isinstance(fields[0], tuple):
+            values.append(map_arrays(function, *fields))
+        else:
+            values.append(function(*fields) if np.ndim(fields[0]) else fields[0])
+    return type(tuples[0])(*values)
 
 
 class ChainAttention:
@@ -146,7 +146,7 @@ class ChainAttention:
             weighted, top = (arrays.concatenate(part) for part in zip(*parts, strict=True))
             return weighted, top
         logits = self._logits(xi, beta)
-        top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
+        top = shifted_exp_inplace(logits)  # logits now holds the unnormalized weights
         return self._sums(logits), top
 
     def _logits(self, xi: Array, beta: float) -> Array:

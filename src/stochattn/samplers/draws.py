@@ -117,7 +117,7 @@ class Draws:
         return self._diagnose("ess", min, of)
 
     def rhat(self, of: str = "worst") -> Array | float:
-        """Rank-normalised split R-hat (ArviZ): the largest of all, of "energy" alone, or of each coordinate, "xi"."""
+        """Rank-normalized split R-hat (ArviZ): the largest of all, of "energy" alone, or of each coordinate, "xi"."""
         return self._diagnose("rhat", max, of)
 
     def _diagnose(self, diagnostic: str, worst: Callable[..., float], of: str) -> Array | float:

@@ -130,8 +130,8 @@ def projected(bank: MemoryBank, projections: Sequence[ArrayLike], output: ArrayL
 def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: str = "kept") -> Heads:
     """Heads over consecutive slices of the principal components of the memories (the paper's multi-head appendix).
 
-    norms="kept" projects the centred memories, so that the heads of a memory join to that memory.
-    norms="paper" is the published recipe: uncentred memories are projected and scaled to unit norm in each head. Every
+    norms="kept" projects the centered memories, so that the heads of a memory join to that memory.
+    norms="paper" is the published recipe: uncentered memories are projected and scaled to unit norm in each head. Every
     head then has the same weight, and the heads of a memory do not join to it; the mean is added at the output.
     n_components: by default all with variance ("kept"), or min(K, d) ("paper").
 

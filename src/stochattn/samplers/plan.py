@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -131,11 +132,6 @@ def in_rows(x: Array, noise: Streams) -> Array:
 AnySampler: TypeAlias = Sampler[Any]  # with a state of any type
 SAMPLERS: dict[str, type[AnySampler]] = {"exact": Exact, "ula": ULA, "mala": MALA, "underdamped": Underdamped}
 N_STATE_COPIES = 4  # of the chains' states that a run holds beside the kept ones
-RUN_ARGUMENTS = (
-    *("bank", "beta", "sampler", "n_chains", "n_steps", "warmup", "thin", "keep", "start", "sigma_init", "rng"),
-    *("first_chain", "span", "progress", "on_keep", "n_jobs"),
-)
-"""Arguments of `run`, which misspelt options may mean."""
 WARMUP = 2000  # steps, of a run that does not continue another one
 
 Beta = float | Sequence[float] | Array
@@ -244,7 +240,6 @@ class Plan:
         return int(np.argmax(np.append(ahead != ahead[0], True)))
 
     def streams(self) -> Streams:
-        """The random numbers of the chains."""
         end = self.first_step + self.kept.n_steps
         noise = streams(self.seed, self.chains, self.bank.patterns, self.first_step, end)
         if self.earlier is not None and self.earlier.noise != type(noise).__name__:
@@ -269,16 +264,13 @@ class Plan:
         return sampler, map_arrays(lambda rows: in_rows(rows, noise), sampler.restore(earlier.state))
 
     def create_sampler(self) -> AnySampler:
-        """The sampler, in the space where its chains run."""
         return SAMPLERS[self.sampler](reduce(self.bank, self.span), self.options)  # type: ignore[call-arg]
 
     def memories(self) -> StartMemories:
-        """The memories near which chains may start."""
         return StartMemories(self.bank)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the bank, by which a continued run recognizes it."""
         return fingerprint(self.bank)
 
     def numbers(self, nearest: NumpyArray) -> NumpyArray:
@@ -339,7 +331,8 @@ def choose_sampler(
     unknown = [option for option in options if option not in names]
     if unknown:
         takes = f"has the options {', '.join(names)}" if names else "has no options"
-        like = suggest_names(unknown[0], [*RUN_ARGUMENTS, *names])
+        arguments = [*signature(Plan).parameters, "progress", "on_keep", "n_jobs"]  # of `run`
+        like = suggest_names(unknown[0], [*arguments, *names])
         raise TypeError(f"run has no argument {unknown[0]!r}, and sampler {name!r} {takes}. {like}".rstrip())
     return name, kind(**options)
 

@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -20,10 +20,13 @@ from .._backend.checks import first_line, is_out_of_memory
 from .._backend.console import Progress
 from .._backend.products import ROWS_PER_BLOCK, exp_with_floor, exponent_floor, matmul, rows_times
 
+if TYPE_CHECKING:
+    from .dask import DaskRows
+
 Result = TypeVar("Result")
 
 
-def is_sharded(patterns: Array) -> TypeGuard[Any]:
+def is_sharded(patterns: Array) -> TypeGuard[DaskRows]:
     """Whether memories are in shards of rows, which may be on other machines, as `DaskRows` are."""
     return hasattr(patterns, "map_reduce")
 
@@ -40,10 +43,9 @@ def pass_over(
     A shard is read where it is, by part(rows, start, states, *vectors) with the index `start` of its first memory. Of
     each of the vectors (K, ...), it gets the entries of its memories.
     """
-    if not is_sharded(patterns):
-        return part(patterns, 0, states, *vectors)
-    result: Result = patterns.map_reduce(part, merge, states, *vectors)
-    return result
+    if is_sharded(patterns):
+        return patterns.map_reduce(part, merge, states, *vectors)
+    return part(patterns, 0, states, *vectors)
 
 
 MAX_MEMORIES_AT_ONCE = 8192  # up to this many memories are attended to at once; more are attended to in blocks
