@@ -121,23 +121,18 @@ def attention(
     """
     if is_sharded(patterns) and log_r is not None and not log_r.any():
         log_r = None  # which need not travel
+    averages_rows = values is patterns  # which are then not sent twice
+
+    def part(patterns: Array, start: int, xi: Array, log_r: Array | None, values: Array | None) -> Sums:
+        values = patterns if averages_rows else values
+        attend = partial(_one_pass, patterns, log_r, values, beta=beta, with_spread=spread, stable=row_stable)
+        with full_precision(xi):
+            blocks = row_blocks(xi, len(patterns))
+            parts = [sums for rows in blocks for sums in _in_parts_that_fit(attend, xi[rows], patterns)]
+        return parts[0] if len(parts) == 1 else Sums(*map(arrays.concatenate, zip(*parts, strict=True)))
+
     merge: Callable[[Sums, Sums], Sums] = partial(merge_sums, hard=beta == math.inf)
-    averages_rows = values is patterns
-    one_pass = partial(_one_pass, beta=beta, with_spread=spread, stable=row_stable)
-    part: Callable[..., Sums] = partial(_attend_in_parts, one_pass, averages_rows)
     return pass_over(patterns, part, merge, xi, log_r, None if averages_rows else values)
-
-
-def _attend_in_parts(
-    one_pass: Callable[..., Sums], averages_rows: bool, patterns: Array, start: int, xi: Array, *vectors: Array | None
-) -> Sums:
-    """The sums over some memories, for some states at a time; averages_rows: whether the values are these memories."""
-    log_r, values = vectors
-    attend = partial(one_pass, patterns, log_r, patterns if averages_rows else values)
-    with full_precision(xi):
-        blocks = row_blocks(xi, len(patterns))
-        parts = [part for rows in blocks for part in _in_parts_that_fit(attend, xi[rows], patterns)]
-    return parts[0] if len(parts) == 1 else Sums(*map(arrays.concatenate, zip(*parts, strict=True)))
 
 
 def merge_sums(first: Sums, second: Sums, hard: bool) -> Sums:

@@ -119,12 +119,9 @@ def take_rows(chunk: NumpyArray, rows: NumpyArray, columns: Array | None, diviso
     return MappedRows(np.asarray(chunk), rows, columns, divisors)[:]
 
 
-def project_rows(
-    chunk: NumpyArray, columns: Array | None, basis: NumpyArray, dtype: np.dtype[np.generic]
-) -> NumpyArray:
+def project_rows(chunk: NumpyArray, columns: Array | None, basis: NumpyArray) -> NumpyArray:
     """The rows of a chunk, or some columns of them, in a basis (d, r)."""
-    rows = np.asarray(chunk, dtype=dtype) if columns is None else np.asarray(chunk[:, columns], dtype=dtype)
-    return np.asarray(rows @ basis)
+    return np.asarray(MappedRows(np.asarray(chunk), columns=columns)[:] @ basis)
 
 
 def finish_draws(
@@ -212,7 +209,7 @@ class DaskRows(MappedRows):
     def project(self, basis: NumpyArray) -> DaskRows:
         """The rows in a basis (d, r), projected again at each pass: (K, r)."""
         chunks, meta = (self.base.chunks[0], (basis.shape[1],)), np.empty((0, 0), self.dtype)
-        work = partial(project_rows, columns=self.columns, basis=basis, dtype=self.dtype)
+        work = partial(project_rows, columns=self.columns, basis=basis)
         return replace(self, base=self.base.map_blocks(work, chunks=chunks, meta=meta), columns=None)
 
     def map_reduce(

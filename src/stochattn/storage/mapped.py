@@ -62,7 +62,6 @@ def _join_norms(first: _Norms, second: _Norms) -> _Norms:
 
 MAX_SMALL_NUMBERS = 2**24  # numbers in a bank that may be copied, or read many times; a larger bank is neither
 BLOCK_NUMBERS = 2**22  # numbers drawn at a time: 16 MB in float32
-MAGIC = b"\x93NUMPY"
 ROWS = "rows"  # the kind of data in the settings beside a file of draws
 
 
@@ -158,8 +157,8 @@ def open_matrix(path: object) -> NumpyArray:
     try:
         size = Path(name).stat().st_size
         with Path(name).open("rb") as stream:
-            start = stream.read(len(MAGIC))
-            if start != MAGIC:
+            start = stream.read(len(np.lib.format.MAGIC_PREFIX))
+            if start != np.lib.format.MAGIC_PREFIX:
                 problem = "is an archive (.npz)" if start[:2] == b"PK" else "is not an .npy file"
                 problem = problem if size else "is empty"
                 raise ValueError(f"{name} {problem}. Memories are opened from a matrix that np.save wrote.")
@@ -275,9 +274,8 @@ def write_rows(
     facts = {"version": __version__, "kind": ROWS, "n": shape[0], "d": shape[1], **settings}
     try:
         path = path.resolve()
-        with write_together(
-            path.parent, lambda: require_replaceable(f"out={str(path)!r}", path, _is_written, replace)
-        ) as folder:
+        check = partial(require_replaceable, f"out={str(path)!r}", path, _is_written, replace)
+        with write_together(path.parent, check) as folder:
             with (folder / path.name).open("wb") as stream, Progress(shape[0], "drawing", progress) as bar:
                 done = 0
                 for array in map(to_numpy, parts):
