@@ -46,14 +46,13 @@ def _closest(patterns: Array, start: int, xi: Array, half_squares: Array, *, row
     parts: list[_Closest] = []
     for rows in row_blocks(xi, len(patterns)):
         states = xi[rows]
-        best, closest = arrays.full((len(states),), -math.inf, xi), arrays.zero_counts(len(states), xi)[:, 0]
+        closest = _Closest(arrays.full((len(states),), -math.inf, xi), arrays.zero_counts(len(states), xi)[:, 0])
         for block in memory_blocks(patterns):
             closeness = multiply(states, patterns[block].T)
             closeness -= half_squares[block]
-            here, top = xp.argmax(closeness, axis=-1), xp.amax(closeness, axis=-1)
-            nearer = top > best
-            best, closest = xp.where(nearer, top, best), xp.where(nearer, here + block.start, closest)
-        parts.append(_Closest(best, closest + start))
+            memory = xp.argmax(closeness, axis=-1) + (start + block.start)
+            closest = _closer(closest, _Closest(xp.amax(closeness, axis=-1), memory))
+        parts.append(closest)
     return _Closest(*map(arrays.concatenate, zip(*parts, strict=True)))
 
 
@@ -189,7 +188,7 @@ def _nearest(
     stored: Array, start: int, rows: NumpyArray, *, query_indices: NumpyArray, at_once: bool = False
 ) -> _Closest:
     """The stored row nearest to each row, which is not that row itself, with indices from `start`: (n, d) -> (n,)."""
-    best, closest = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp)
+    closest = _Closest(np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp))
     query_indices = query_indices - start
     for part in [slice(0, len(stored))] if at_once else blocks(*stored.shape):
         keys = to_numpy(stored[part]).astype(np.float64, copy=False)
@@ -198,9 +197,8 @@ def _nearest(
         closeness[here, query_indices[here] - part.start] = -np.inf
         nearest = closeness.argmax(1)
         top = closeness[np.arange(len(rows)), nearest]
-        closest = np.where(top > best, nearest + part.start, closest)
-        best = np.maximum(top, best)
-    return _Closest(best, closest + start)
+        closest = _closer(closest, _Closest(top, nearest + (start + part.start)))
+    return closest
 
 
 def rows_in_float64(patterns: Array, indices: NumpyArray) -> NumpyArray:

@@ -255,7 +255,7 @@ _TOO_SIMILAR = "the memories are too similar:"
 
 
 def _in_units(memories: Memories, at_least: int = 1) -> tuple[MemoryBank, float]:
-    """The kept memories times a power of two, and that factor, 1 unless norms are so extreme that powers would be lost.
+    """The kept memories times a power of two, and that factor: 1 unless powers of the norms overflow or underflow.
 
     Every rule is equivariant: its beta for c X is its beta for X over c².
     """
@@ -350,21 +350,21 @@ class ProbeAttention:
         With logits l = beta e + b: dH = −Cov(e, l), d²H = −Var(e) − ⟨(e − ē)² (l − l̄)⟩; without b, Eq. 10 and 11.
         """
         n, K = self.overlaps.shape
-        parts = [self._moments(self.overlaps[part], beta) for part in slices(n, max(CACHED_PAIRS // K, 1))]
-        entropy, slope, curvature = (np.concatenate(moment) for moment in zip(*parts, strict=True))
-        return float(entropy.mean()), float(-slope.mean()), float(-curvature.mean())
-
-    def _moments(self, overlaps: NumpyArray, beta: float) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
-        """H, −dH/dbeta and −d²H/dbeta² for each of some probes: (n, 1), (n,), (n,)."""
-        logits = beta * overlaps + self.log_r
-        p = logits.copy()
-        top = shifted_exp_inplace(p)
-        total = p.sum(1, keepdims=True)
-        p /= total
-        e = overlaps - (p * overlaps).sum(1, keepdims=True)
-        mean = (p * logits).sum(1, keepdims=True)
-        centered, pe = logits - mean, p * e
-        return top + np.log(total) - mean, (pe * centered).sum(1), (pe * e * (1 + centered)).sum(1)
+        entropy, slope, curvature = np.empty(n), np.empty(n), np.empty(n)
+        for part in slices(n, max(CACHED_PAIRS // K, 1)):
+            overlaps = self.overlaps[part]
+            logits = beta * overlaps + self.log_r
+            p = logits.copy()
+            top = shifted_exp_inplace(p)
+            total = p.sum(1, keepdims=True)
+            p /= total
+            e = overlaps - (p * overlaps).sum(1, keepdims=True)
+            mean = (p * logits).sum(1, keepdims=True)
+            centered, pe = logits - mean, p * e
+            entropy[part] = (top + np.log(total) - mean)[:, 0]
+            slope[part] = -(pe * centered).sum(1)
+            curvature[part] = -(pe * e * (1 + centered)).sum(1)
+        return float(entropy.mean()), float(slope.mean()), float(curvature.mean())
 
 
 class ProbeDraws:

@@ -178,7 +178,7 @@ class Draws:
 
 def _arviz() -> ModuleType:
     try:
-        with warnings.catch_warnings():  # its import warns, once a day, of a change of its own interface
+        with warnings.catch_warnings():  # importing it warns, once a day, of a change of its interface
             warnings.simplefilter("ignore", FutureWarning)
             return import_module("arviz")
     except ImportError:

@@ -31,7 +31,7 @@ from ..core.memory import MemoryBank, as_bank
 from ..kernels.philox import Philox
 from ..storage.blockwise import is_sharded, slices
 from .base import ChainAttention, Sampler, map_arrays, state_values
-from .complement import reduce
+from .complement import choose_space
 from .draws import Checkpoint, Draws
 from .plan import SAMPLERS, Beta, Plan, Start, require_kept, start_rows
 
@@ -278,7 +278,7 @@ def _run_parts(plan: Plan, parts: list[Plan], n_jobs: int | None, progress: bool
     """The draws of all chains, from those of the parts in their order."""
     label, draws_of_parts = f"{plan.sampler}, {len(plan.chains)} chains", list[Draws]()
     with limit_to_one_thread():
-        reduce(plan.bank, plan.span)  # the bank keeps the span, and takes it along to the workers
+        choose_space(plan.bank, plan.span)  # the bank keeps the span, and takes it along to the workers
     work = partial(_run_part, SAMPLERS[plan.sampler])
     with Progress(len(plan.chains), label, progress) as bar, in_workers(work, parts, n_jobs) as results:
         for draws in results:

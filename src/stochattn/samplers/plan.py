@@ -22,7 +22,7 @@ from ..core.memory import MemoryBank, check_states, fingerprint
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import streams
 from .base import Sampler, map_arrays
-from .complement import reduce
+from .complement import choose_space
 from .draws import Checkpoint, Draws, RunSettings
 from .exact import Exact
 from .langevin import ULA
@@ -70,7 +70,7 @@ def random_positions(seed: int, chains: range, n_kept: int) -> NumpyArray:
 def require_kept(excluded: NumpyArray) -> None:
     """ValueError if there are indices of memories with weight zero."""
     if len(excluded):
-        raise ValueError(f"start must name memories of positive weight; memory {excluded[0]} has weight zero.")
+        raise ValueError(f"start must name memories with positive weight; memory {excluded[0]} has weight zero.")
 
 
 def draw_start(
@@ -264,7 +264,7 @@ class Plan:
         return sampler, map_arrays(lambda rows: in_rows(rows, noise), sampler.restore(earlier.state))
 
     def create_sampler(self) -> AnySampler:
-        return SAMPLERS[self.sampler](reduce(self.bank, self.span), self.options)  # type: ignore[call-arg]
+        return SAMPLERS[self.sampler](choose_space(self.bank, self.span), self.options)  # type: ignore[call-arg]
 
     def memories(self) -> StartMemories:
         return StartMemories(self.bank)

@@ -288,7 +288,7 @@ class DaskRows(MappedRows):
         return [view(shard.chunk, shard.first, indices, self.columns, factors) for shard, indices, factors in parts]
 
     def _parts(self, vector: Array | None, send: _Send) -> list[object]:
-        """What each shard gets of a vector (K, ...); the workers of a cluster keep the last few of them."""
+        """The part of a vector (K, ...) for each shard; the workers of a cluster keep the last few vectors."""
         if vector is None:
             return [None] * len(self._shards)
         for placed in self._placed:
