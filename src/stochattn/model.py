@@ -263,9 +263,8 @@ def sample(
     >>> sample([[1.0, 0.0], [0.0, 1.0]], 3, beta=20.0, rng=0).shape
     (3, 2)
     """
-    return StochasticAttention(memories, beta, equal_weights=equal_weights).sample(
-        n, rng, out, progress, replace=replace, n_jobs=n_jobs
-    )
+    model = StochasticAttention(memories, beta, equal_weights=equal_weights)
+    return model.sample(n, rng, out, progress, replace=replace, n_jobs=n_jobs)
 
 
 def warn_if_few(effective: float, asked: float, n_kept: int) -> None:

@@ -222,13 +222,12 @@ class Plan:
         self.sigma_init, self.span = check_non_negative("sigma_init", sigma_init), check_flag("span", span)
         self.first_step = self.earlier.step if self.earlier else 0
         self.betas = np.broadcast_to(np.asarray(self.beta, dtype=np.float64), (self.kept.n_steps,))
-        free = free_bytes(self.bank.patterns)
-        d, n, n_kept = self.bank.d, len(self.chains), len(self.kept.steps)
-        bytes_per_chain = (n_kept + N_STATE_COPIES) * d * self.bank.patterns.itemsize
+        free, n, n_kept = free_bytes(bank.patterns), len(self.chains), len(self.kept.steps)
+        bytes_per_chain = (n_kept + N_STATE_COPIES) * bank.d * bank.patterns.itemsize
         if free is not None and n * bytes_per_chain > free:
             raise MemoryError(
-                f"n_chains={n} with {n_kept} kept states of d={d} need {gigabytes(n * bytes_per_chain)} on "
-                f"{self.bank.patterns.device}, which has {gigabytes(free)} free. Run n_chains="
+                f"n_chains={n} with {n_kept} kept states of d={bank.d} need {gigabytes(n * bytes_per_chain)} on "
+                f"{bank.patterns.device}, which has {gigabytes(free)} free. Run n_chains="
                 f"{max(free // bytes_per_chain, 1)} at a time (each with its own first_chain), or keep fewer states."
             )
 
