@@ -22,7 +22,7 @@ from banks import BANKS, LIBRARIES, ingredients, make_bank
 from closed_form import Mixture, z_score
 from stochattn._backend.random import NumpyStreams
 from stochattn.samplers import SAMPLERS, draw
-from stochattn.samplers.complement import OscillatorComplement, RadialComplement, reduce
+from stochattn.samplers.complement import OscillatorComplement, RadialComplement, choose_space
 
 BETA = 8.0
 CHAINS = 4000
@@ -187,7 +187,7 @@ def test_the_oscillator_complement_has_the_law_of_its_steps():
     mean, covariance = np.eye(2), np.zeros((2, 2))
     for _ in range(7):
         mean, covariance = A @ mean, A @ covariance @ A.T + np.outer(b, b)
-    space = reduce(make_bank("unit"))
+    space = choose_space(make_bank("unit"))
     x, p = (space.outside(part) for part in np.random.default_rng(0).standard_normal((2, 4000, 12)))
     after = OscillatorComplement(x, p).advance((0.9, 0.3, -0.4, 0.7), (0.2, 0.5), 7)
     np.testing.assert_allclose(after[2:6], mean.ravel())
@@ -203,7 +203,7 @@ def test_the_oscillator_complement_has_the_law_of_its_steps():
 def test_the_radial_complement_is_two_lengths_and_a_direction():
     """The part drawn when a state is kept has exactly the lengths that the steps have computed."""
     bank = make_bank("unit")
-    space = reduce(bank)
+    space = choose_space(bank)
     rng = np.random.default_rng(0)
     with NumpyStreams(0, range(8), bank.patterns, 0, 1) as noise:
         x = rng.standard_normal((8, 12))

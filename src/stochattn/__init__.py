@@ -1,7 +1,7 @@
 """Stochastic attention: sample new examples from a handful of stored ones, without training.
 
     import stochattn as sa
-    synth = sa.fit("patients.csv")               # a file, a folder, an array, a data frame or texts
+    synth = sa.fit("patients.csv")               # a file, a folder, an array, a data frame or strings
     new = synth.sample(500, rng=0)               # new examples of the same kind
 
     model = sa.StochasticAttention(X)            # X: (K, d), one row per stored example
@@ -54,11 +54,9 @@ __all__ = [
     "sequential",
     "temperature",
 ]
-_MODULES = {
+_HOMES = {
     **{name: f".core.{name}" for name in ("bounds", "conditioning", "energy", "metrics", "neighbors", "temperature")},
     **{"multihead": ".samplers.multihead", "core": ".core", "model": ".model", "samplers": ".samplers"},
-}
-_HOMES = {
     **{"MemoryBank": ".core.memory", "Draws": ".samplers.draws", "register_kind": ".kinds.registry"},
     "Range": ".kinds.codec",
     "ShardedMemory": ".nn.ranks",
@@ -66,21 +64,19 @@ _HOMES = {
     **dict.fromkeys(("Paths", "register_sampler", "run", "sequential"), ".samplers"),
     **dict.fromkeys(("Synthesizer", "fit", "load"), ".synthesizer"),
 }
-"""Where other names are defined."""
+"""The module of each name, or the module that ends with this name."""
 
 
-if not TYPE_CHECKING:  # else every misspelt name would have a type
+if not TYPE_CHECKING:  # else every misspelled name would have a type
 
     def __getattr__(name: str) -> object:
         """The names above, imported when they are first used."""
         from importlib import import_module
 
-        if name in _MODULES:
-            value = import_module(_MODULES[name], __name__)
-        elif name in _HOMES:
-            value = getattr(import_module(_HOMES[name], __name__), name)
-        else:
+        if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(_HOMES[name], __name__)
+        value = module if _HOMES[name].endswith(f".{name}") else getattr(module, name)
         globals()[name] = value
         return value
 

@@ -159,7 +159,7 @@ class StochasticAttention:
 
         States are full rows (..., d), also those of `start` and `on_keep`, with the conditioned coordinates filled in.
         """
-        start: Any = options.get("start")
+        start = options.get("start", "memories")
         if not isinstance(start, Draws | Checkpoint):
             sampler = self.sampler if sampler is None else sampler
             if np.ndim(start) == 2:
@@ -169,7 +169,7 @@ class StochasticAttention:
         return replace(draws, samples=self._fill(draws.samples), settings=replace(draws.settings, d=self.d))
 
     def log_density(self, xi: ArrayLike) -> Array:
-        """log p_beta(xi), normalised, of the free coordinates if others are conditioned; (..., d) -> (...)."""
+        """log p_beta(xi), normalized, of the free coordinates if others are conditioned; (..., d) -> (...)."""
         return energy.log_density(self._free(xi), self.bank, self.beta)
 
     def energy(self, xi: ArrayLike) -> Array:
@@ -260,13 +260,11 @@ def sample(
 
     A file of memories is read when opened, a few times more for beta="natural", and then only where rows are drawn.
 
-    >>> import stochattn as sa
-    >>> sa.sample([[1.0, 0.0], [0.0, 1.0]], 3, beta=20.0, rng=0).shape
+    >>> sample([[1.0, 0.0], [0.0, 1.0]], 3, beta=20.0, rng=0).shape
     (3, 2)
     """
-    return StochasticAttention(memories, beta, equal_weights=equal_weights).sample(
-        n, rng, out, progress, replace=replace, n_jobs=n_jobs
-    )
+    model = StochasticAttention(memories, beta, equal_weights=equal_weights)
+    return model.sample(n, rng, out, progress, replace=replace, n_jobs=n_jobs)
 
 
 def warn_if_few(effective: float, asked: float, n_kept: int) -> None:

@@ -271,7 +271,7 @@ EVERYWHERE = {
     "masked": "log_r must leave at least one memory with a positive weight; it leaves none of the K=23",
     "large": "patterns must have squared norms that torch.float64 can represent",
     "shape": "patterns must be a matrix with one row per memory, (K, d); got shape (",
-    "start": "start must name memories of positive weight; memory 3 has weight zero",
+    "start": "start must name memories with positive weight; memory 3 has weight zero",
     "sampler": "sampler must be one of 'ula', 'mala', 'underdamped'; got 'exact'",
     "mask": "is_causal must be left out with a ShardedMemory",
     "value": "value must be the ShardedMemory that is the key",

@@ -75,8 +75,7 @@ def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
 class ConditionedCoordinates:
     """Values of some of d coordinates.
 
-    >>> import stochattn as sa
-    >>> conditioned = sa.conditioning.ConditionedCoordinates.of({0: 0.5, -1: 2.0}, d=4)
+    >>> conditioned = ConditionedCoordinates.of({0: 0.5, -1: 2.0}, d=4)
     >>> conditioned.free, conditioned.values
     (array([1, 2]), array([0.5, 2. ]))
     """
@@ -159,8 +158,7 @@ def condition(bank: MemoryBank, values: Mapping[int, float], beta: float) -> Mem
 def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
     """Full rows (..., d) from samples of the free coordinates (..., d_free) and the conditioned values.
 
-    >>> import stochattn as sa
-    >>> sa.conditioning.fill([[0.1, 0.2]], {0: 9.0})
+    >>> fill([[0.1, 0.2]], {0: 9.0})
     array([[9. , 0.1, 0.2]])
     """
     samples = as_floats(samples, "samples")

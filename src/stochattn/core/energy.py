@@ -1,7 +1,7 @@
 """The modern Hopfield energy, attention and densities, as pure functions of states xi (..., d), bank and beta.
 
 Equation numbers are the paper's. Completing the square turns the target into a Gaussian mixture,
-exp(-beta E(xi)) ∝ Σ_k r_k exp(beta ‖m_k‖²/2) N(xi; m_k, I/beta), so densities here are normalised and exact.
+exp(-beta E(xi)) ∝ Σ_k r_k exp(beta ‖m_k‖²/2) N(xi; m_k, I/beta), so densities here are normalized and exact.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ def energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 def table_energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """½‖xi‖² − lse_beta(X xi): the energy of the paper's tables, Eq. 3 without log K/beta + M²/2; (..., d) -> (...).
 
-    >>> import stochattn as sa
-    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(float(sa.energy.table_energy([1.0, 0.0], bank, beta=100.0)), 6)
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(float(table_energy([1.0, 0.0], bank, beta=100.0)), 6)
     -0.5
     """
     rows = check_states(xi, bank)
@@ -54,9 +53,8 @@ def weights(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 
     beta = inf is hard attention: all weight on the largest overlap, shared between ties.
 
-    >>> import stochattn as sa
-    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> sa.energy.weights([0.6, 0.5], bank, beta=10.0).round(4)
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> weights([0.6, 0.5], bank, beta=10.0).round(4)
     array([0.7311, 0.2689])
     """
     rows = check_states(xi, bank)
@@ -90,20 +88,18 @@ def attend(xi: ArrayLike, bank: MemoryBank, beta: float, values: ArrayLike | Non
 def score(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """∇ log p_beta(xi) = beta (T(xi) − xi) (Section 4.2); (..., d) -> (..., d).
 
-    >>> import stochattn as sa
-    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> sa.energy.score([0.5, 0.5], bank, beta=10.0).round(6) + 0
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> score([0.5, 0.5], bank, beta=10.0).round(6) + 0
     array([0., 0.])
     """
     return check_beta(beta) * (attend(xi, bank, beta) - check_states(xi, bank))
 
 
 def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
-    """Log of the normalised weights of the mixture, r_k exp(beta ‖m_k‖²/2): (K,).
+    """Log of the normalized weights of the mixture, r_k exp(beta ‖m_k‖²/2): (K,).
 
-    >>> import numpy as np, stochattn as sa
-    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.1]])
-    >>> np.exp(sa.energy.mixture_log_weights(bank, beta=10.0)).round(4)
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.1]])
+    >>> np.exp(mixture_log_weights(bank, beta=10.0)).round(4)
     array([0.2592, 0.7408])
     """
     raw = require_bank(bank).log_r + bank.check_beta(beta) / 2 * bank.norms_squared
@@ -111,11 +107,10 @@ def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
 
 
 def log_density(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
-    """log p_beta(xi), the normalised density of the Gaussian mixture ∝ exp(−beta E); (..., d) -> (...).
+    """log p_beta(xi), the normalized density of the Gaussian mixture ∝ exp(−beta E); (..., d) -> (...).
 
-    >>> import stochattn as sa
-    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> sa.energy.log_density([[1.0, 0.0], [2.0, 0.0]], bank, beta=10.0).round(4)
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> log_density([[1.0, 0.0], [2.0, 0.0]], bank, beta=10.0).round(4)
     array([-0.2284, -5.2284])
     """
     energies = table_energy(xi, bank, beta)
@@ -126,9 +121,8 @@ def log_density(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 def hessian(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """∇²E = I − beta Xᵀ (diag p − p pᵀ) X, with memories in rows (Eq. 16); (..., d) -> (..., d, d).
 
-    >>> import stochattn as sa
-    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> sa.energy.hessian([0.5, 0.5], bank, beta=1.0).round(6)
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> hessian([0.5, 0.5], bank, beta=1.0).round(6)
     array([[0.75, 0.25],
            [0.25, 0.75]])
     """
@@ -152,9 +146,8 @@ def _add_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tup
 def entropy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """H = −Σ p_k log p_k of the attention weights, in nats (Section 4.3); (..., d) -> (...).
 
-    >>> import stochattn as sa
-    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> sa.energy.entropy([[0.5, 0.5], [9.0, 0.0]], bank, beta=10.0).round(4)
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> entropy([[0.5, 0.5], [9.0, 0.0]], bank, beta=10.0).round(4)
     array([0.6931, 0.    ])
     """
     rows = check_states(xi, bank)
@@ -172,9 +165,8 @@ def retrieve(xi: ArrayLike, bank: MemoryBank, beta: float, max_steps: int = 1000
     beta = inf retrieves the memory with the largest overlap; max_steps=1 is one attention step.
     Warns if some state still moves by more than `tolerance` (relative to M) after more than one step.
 
-    >>> import stochattn as sa
-    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> sa.energy.retrieve([0.9, 0.3], bank, beta=20.0).round(4)
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> retrieve([0.9, 0.3], bank, beta=20.0).round(4)
     array([1., 0.])
     """
     check_count("max_steps", max_steps)
@@ -214,12 +206,10 @@ def _logits(xi: Array, bank: MemoryBank, beta: float) -> Array:
 
 def inner_products(xi: Array, patterns: Array) -> Array:
     """⟨xi, m_k⟩ for every memory, block by block unless they are in memory; (..., d), (K, d) -> (..., K)."""
-    return pass_over(patterns, _inner_products, _join, xi) if is_mapped(patterns) else xi @ patterns.T
+    if not is_mapped(patterns):
+        return xi @ patterns.T
 
+    def part(rows: Array, start: int, xi: Array) -> Array:
+        return concatenate([xi @ rows[block].T for block in blocks(*rows.shape)], -1)
 
-def _inner_products(patterns: Array, start: int, xi: Array) -> Array:
-    return concatenate([xi @ patterns[block].T for block in blocks(*patterns.shape)], -1)
-
-
-def _join(first: Array, second: Array) -> Array:
-    return concatenate((first, second), -1)
+    return pass_over(patterns, part, lambda first, second: concatenate((first, second), -1), xi)

@@ -24,7 +24,7 @@ class Mixture:
 
     means: NumpyArray  # (K, d)
     scales: NumpyArray  # standard deviations, (K, 1) for isotropic kernels, or (K, d)
-    log_weights: NumpyArray  # (K,), normalised
+    log_weights: NumpyArray  # (K,), normalized
     observed: tuple[NumpyArray, NumpyArray] | None = None  # orthonormal rows (r, d) and values (r,)
 
     @classmethod
@@ -114,16 +114,16 @@ def cumulative_weights(bank: MemoryBank, beta: float) -> NumpyArray:
 
 def pick(cumulative: NumpyArray, uniforms: NumpyArray) -> NumpyArray:
     """Indices of memories, the inverse of the distribution function `cumulative` at `uniforms`: (n,)."""
-    # Scaled by the last entry, so that a uniform near 1 never picks a memory of weight zero at the end.
+    # Scaled by the last entry, so that a uniform near 1 never picks a memory with weight zero at the end.
     return np.asarray(np.searchsorted(cumulative, uniforms * cumulative[-1], side="right"))
 
 
 def pick_stratified(log_weights: NumpyArray, n: int, rng: np.random.Generator) -> NumpyArray:
     """Kernels (n,) of weights (K,), chosen in rounds of K: the first m of n are those of a call for m.
 
-    In each round, one uniform number lies in each of K intervals of length 1/K, in random order. Every number is
-    uniform, so that each draw has the distribution of the mixture; equal weights choose each kernel once in a round.
-    Independent choices would leave out a third of the kernels among K draws, and draw around others three times.
+    A round has one uniform number in each of K intervals of length 1/K, in random order: with equal weights it chooses
+    each kernel once, while K independent choices would leave out a third of the kernels. Each draw alone has the
+    distribution of the mixture.
     """
     orders, inside = rng.spawn(2)
     K = len(log_weights)
@@ -133,7 +133,7 @@ def pick_stratified(log_weights: NumpyArray, n: int, rng: np.random.Generator) -
 
 
 def perplexity(log_weights: ArrayLike) -> float:
-    """The number of equal weights that have the same entropy, exp(−Σ p log p); log_weights (K,), normalised.
+    """The number of equal weights that have the same entropy, exp(−Σ p log p); log_weights (K,), normalized.
 
     >>> round(perplexity(np.log([0.5, 0.5, 1e-300])), 6)
     2.0

@@ -1,6 +1,6 @@
 """Nearest neighbors by Euclidean distance, of states among the memories of a bank and of rows among other rows.
 
-Every search maximises x·m − ‖m‖²/2, block by block. Distances are then computed from the difference of two rows:
+Every search maximizes x·m − ‖m‖²/2, block by block. Distances are then computed from the difference of two rows:
 a difference of inner products would lose the distances of nearly equal rows to rounding.
 """
 
@@ -46,14 +46,13 @@ def _closest(patterns: Array, start: int, xi: Array, half_squares: Array, *, row
     parts: list[_Closest] = []
     for rows in row_blocks(xi, len(patterns)):
         states = xi[rows]
-        best, closest = arrays.full((len(states),), -math.inf, xi), arrays.zero_counts(len(states), xi)[:, 0]
+        closest = _Closest(arrays.full((len(states),), -math.inf, xi), arrays.zero_counts(len(states), xi)[:, 0])
         for block in memory_blocks(patterns):
             closeness = multiply(states, patterns[block].T)
             closeness -= half_squares[block]
-            here, top = xp.argmax(closeness, axis=-1), xp.amax(closeness, axis=-1)
-            nearer = top > best
-            best, closest = xp.where(nearer, top, best), xp.where(nearer, here + block.start, closest)
-        parts.append(_Closest(best, closest + start))
+            memory = xp.argmax(closeness, axis=-1) + (start + block.start)
+            closest = _closer(closest, _Closest(xp.amax(closeness, axis=-1), memory))
+        parts.append(closest)
     return _Closest(*map(arrays.concatenate, zip(*parts, strict=True)))
 
 
@@ -66,9 +65,8 @@ def _closer(first: _Closest, second: _Closest) -> _Closest:
 def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
     """Index of the nearest kept memory and the distance to it; (..., d) -> (...), (...).
 
-    >>> import stochattn as sa
-    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> index, distance = sa.neighbors.nearest_memory([[0.9, 0.0], [0.0, 3.0]], bank)
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> index, distance = nearest_memory([[0.9, 0.0], [0.0, 3.0]], bank)
     >>> index, distance.round(6)
     (array([0, 1]), array([0.1, 2. ]))
     """
@@ -82,9 +80,8 @@ def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
 def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyArray:
     """Distance from each kept memory, or from `max_rows` evenly spaced ones, to the nearest other one: (K_kept,).
 
-    >>> import stochattn as sa
-    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> sa.neighbors.neighbor_distances(bank).round(4)
+    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> neighbor_distances(bank).round(4)
     array([1.4142, 1.4142])
     """
     K = len(require_bank(bank).kept)
@@ -104,8 +101,7 @@ def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyAr
 def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
     """Index of the row of `others`, or of the other rows, nearest to each row or each chosen one: (n, d) -> (n,).
 
-    >>> import stochattn as sa
-    >>> sa.neighbors.nearest_rows([[0.0], [1.0], [5.0]])
+    >>> nearest_rows([[0.0], [1.0], [5.0]])
     array([1, 0, 1])
     """
     return _search(rows, others, chosen)[0]
@@ -114,8 +110,7 @@ def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: Numpy
 def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
     """Distance from each row (n, d) to the row that `nearest_rows` finds: (n,).
 
-    >>> import stochattn as sa
-    >>> sa.neighbors.nearest_distances([[0.0], [1.0], [5.0]])
+    >>> nearest_distances([[0.0], [1.0], [5.0]])
     array([1., 1., 4.])
     """
     return _search(rows, others, chosen)[1]
@@ -124,8 +119,7 @@ def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: 
 def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
     """Indices of the k rows nearest to each row, itself included, in no particular order: (K, d) -> (K, k).
 
-    >>> import numpy as np, stochattn as sa
-    >>> np.sort(sa.neighbors.k_nearest(np.array([[0.0], [1.0], [5.0]]), 2))
+    >>> np.sort(k_nearest(np.array([[0.0], [1.0], [5.0]]), 2))
     array([[0, 1],
            [0, 1],
            [1, 2]])
@@ -140,8 +134,7 @@ def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
 
     Rows that are close have projections that are close, so that only neighbors along one direction are compared.
 
-    >>> import stochattn as sa
-    >>> sa.neighbors.have_duplicates([[0.0], [1.0], [1.0 + 1e-12]], tolerance=1e-9)
+    >>> have_duplicates([[0.0], [1.0], [1.0 + 1e-12]], tolerance=1e-9)
     array([False,  True,  True])
     """
     points = as_rows(rows, "rows")
@@ -195,7 +188,7 @@ def _nearest(
     stored: Array, start: int, rows: NumpyArray, *, query_indices: NumpyArray, at_once: bool = False
 ) -> _Closest:
     """The stored row nearest to each row, which is not that row itself, with indices from `start`: (n, d) -> (n,)."""
-    best, closest = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp)
+    closest = _Closest(np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.intp))
     query_indices = query_indices - start
     for part in [slice(0, len(stored))] if at_once else blocks(*stored.shape):
         keys = to_numpy(stored[part]).astype(np.float64, copy=False)
@@ -204,9 +197,8 @@ def _nearest(
         closeness[here, query_indices[here] - part.start] = -np.inf
         nearest = closeness.argmax(1)
         top = closeness[np.arange(len(rows)), nearest]
-        closest = np.where(top > best, nearest + part.start, closest)
-        best = np.maximum(top, best)
-    return _Closest(best, closest + start)
+        closest = _closer(closest, _Closest(top, nearest + (start + part.start)))
+    return closest
 
 
 def rows_in_float64(patterns: Array, indices: NumpyArray) -> NumpyArray:

@@ -152,30 +152,27 @@ class ShardedBank:
 
     def rows(self, numbers: NumpyArray) -> Tensor:
         """The memories with these numbers (n,): (n, d)."""
-        owner = np.searchsorted(self.firsts[1:], numbers, side="right")
-        return self._gather(self.shard.patterns, numbers - self.first, owner)
+        return self._gather(self.shard.patterns, numbers - self.first, self.firsts[1:], numbers)
 
     def log_r_at(self, numbers: NumpyArray) -> NumpyArray:
         """The log multiplicities of the memories with these numbers: (n,)."""
-        owner = np.searchsorted(self.firsts[1:], numbers, side="right")
-        return to_numpy(self._gather(self.shard.log_r, numbers - self.first, owner))
+        return to_numpy(self._gather(self.shard.log_r, numbers - self.first, self.firsts[1:], numbers))
 
     def kept_numbers(self, positions: NumpyArray) -> NumpyArray:
         """The numbers of the memories at these positions among those that are kept: (n,)."""
         ends = np.cumsum(self.n_kept)
         numbers = torch.from_numpy(self.shard.kept + self.first).to(self.shard.patterns.device)
-        owner = np.searchsorted(ends, positions, side="right")
-        return to_numpy(self._gather(numbers, positions - (ends - self.n_kept)[self.ranks.rank], owner))
+        return to_numpy(self._gather(numbers, positions - (ends - self.n_kept)[self.ranks.rank], ends, positions))
 
     def centers(self, uniforms: NumpyArray, beta: float) -> Tensor:
         """The memories that `mixture.pick` picks at these uniforms among all rows: (n,) -> (n, d)."""
         borders, ends = self.cumulative(beta)
         target = uniforms * ends[-1]
-        owner = np.searchsorted(ends, target, side="right")
-        return self._gather(self.shard.patterns, np.searchsorted(borders, target, side="right"), owner)
+        return self._gather(self.shard.patterns, np.searchsorted(borders, target, side="right"), ends, target)
 
-    def _gather(self, values: Tensor, indices: NumpyArray, owner: NumpyArray) -> Tensor:
-        """Values by their index in the shard of the rank that owns them: (n,) -> (n, ...). Each rank adds its own."""
+    def _gather(self, values: Tensor, indices: NumpyArray, ends: NumpyArray, keys: NumpyArray) -> Tensor:
+        """The values at indices (n,) of the shard of rank i, where ends[i − 1] ≤ key < ends[i]: (n, ...)."""
+        owner = np.searchsorted(ends, keys, side="right")
         here = torch.from_numpy(np.flatnonzero(owner == self.ranks.rank)).to(values.device)
         result = values.new_zeros((len(indices), *values.shape[1:]))
         result[here] = values[torch.from_numpy(indices).to(values.device)[here]]

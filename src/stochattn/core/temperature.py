@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -34,8 +34,7 @@ __all__ += ["knee", "leave_one_out", "natural", "novelty_at", "novelty_curve", "
 class BetaRule(StrEnum):
     """The rule that chose beta.
 
-    >>> import stochattn as sa
-    >>> [rule.value for rule in sa.temperature.RULES]
+    >>> [rule.value for rule in RULES]
     ['natural', 'inflection', 'knee', 'leave_one_out']
     """
 
@@ -55,8 +54,7 @@ RULES = (BetaRule.NATURAL, BetaRule.INFLECTION, BetaRule.KNEE, BetaRule.LEAVE_ON
 class Temperature:
     """An inverse temperature and the rule that chose it; `novelty` is the target of the rule of that name.
 
-    >>> import stochattn as sa
-    >>> sa.temperature.Temperature(20.0)
+    >>> Temperature(20.0)
     Temperature(beta=20.0, rule=<BetaRule.GIVEN: 'given'>, novelty=None)
     """
 
@@ -79,8 +77,7 @@ def choose(
 ) -> Temperature:
     """The temperature for a beta, the name of a rule, or a target novelty.
 
-    >>> import numpy as np, stochattn as sa
-    >>> sa.temperature.choose(np.eye(8), "inflection").rule.value
+    >>> choose(np.eye(8), "inflection").rule.value
     'inflection'
     """
     bank = as_bank(memories)
@@ -97,8 +94,7 @@ def choose(
 def by_rule(memories: Memories, rule: BetaRule, *, equal_weights: bool = False) -> float:
     """The beta that a rule chooses; `inflection` and `knee` do not depend on `equal_weights`.
 
-    >>> import numpy as np, stochattn as sa
-    >>> round(sa.temperature.by_rule(np.eye(8), sa.temperature.BetaRule.KNEE), 2)
+    >>> round(by_rule(np.eye(8), BetaRule.KNEE), 2)
     2.28
     """
     if rule in (BetaRule.INFLECTION, BetaRule.KNEE):
@@ -109,8 +105,7 @@ def by_rule(memories: Memories, rule: BetaRule, *, equal_weights: bool = False) 
 def entropy_curve(memories: Memories, betas: ArrayLike, probes: ArrayLike | None = None) -> EntropyCurve:
     """H(beta) with its first two derivatives in closed form (Prop. 3, Eq. 10, 11), averaged over probes (n, d).
 
-    >>> import numpy as np, stochattn as sa
-    >>> sa.temperature.entropy_curve(np.eye(8), [1.0, 10.0]).entropy.round(4)
+    >>> entropy_curve(np.eye(8), [1.0, 10.0]).entropy.round(4)
     array([1.9943, 0.0035])
     """
     attention, _, unit = _attention_in_units(memories, probes)
@@ -126,8 +121,7 @@ def inflection(memories: Memories, probes: ArrayLike | None = None) -> float:
     It marks where attention turns sharp. Samples at this temperature are far too noisy (see docs/method.md);
     `natural` chooses a beta to generate at.
 
-    >>> import numpy as np, stochattn as sa
-    >>> round(sa.temperature.inflection(np.eye(8)), 3)
+    >>> round(inflection(np.eye(8)), 3)
     2.718
     """
     attention, bank, unit = _attention_in_units(memories, probes)
@@ -147,8 +141,7 @@ def knee(memories: Memories) -> float:
     It is the grid point with the least second difference of H in log beta, among 50 log-spaced points from 0.1 to 500,
     with H averaged over the first 20 memories. The grid assumes unit norms.
 
-    >>> import numpy as np, stochattn as sa
-    >>> round(sa.temperature.knee(np.eye(8)), 3)
+    >>> round(knee(np.eye(8)), 3)
     2.285
     """
     bank, unit = _in_units(memories)
@@ -168,8 +161,7 @@ def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
 
     For more than 4,096 memories it is the sum over some of them, evenly spaced, at least 20.
 
-    >>> import numpy as np, stochattn as sa
-    >>> round(sa.temperature.leave_one_out(np.eye(8)), 3)
+    >>> round(leave_one_out(np.eye(8)), 3)
     4.0
     """
     bank, unit = _in_units(memories, at_least=2)
@@ -195,8 +187,7 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     error in beta is about 2.5/√(2 d 4096), 3 % at d = 1 and 0.1 % at d = 784. A large bank (over 2^24 numbers) is not
     copied: a few passes use 256 of its memories and at least 128 draws, with an error in beta of a few per cent.
 
-    >>> import numpy as np, stochattn as sa
-    >>> round(sa.temperature.natural(np.eye(8)), 2)
+    >>> round(natural(np.eye(8)), 2)
     3.13
     """
     bank, unit = _in_units(memories, at_least=2)
@@ -215,8 +206,7 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
 def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = False) -> float:
     """The beta at which draws of p_beta have this mean novelty, 1 − max cos, solved on the draws of `natural`.
 
-    >>> import numpy as np, stochattn as sa
-    >>> round(sa.temperature.for_novelty(np.eye(8), 0.1), 1)
+    >>> round(for_novelty(np.eye(8), 0.1), 1)
     31.5
     """
     bank, unit = _in_units(memories)
@@ -234,8 +224,7 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
 def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) -> float:
     """The mean novelty of draws of p_beta, computed on the draws of `natural`; the inverse of `for_novelty`.
 
-    >>> import numpy as np, stochattn as sa
-    >>> round(sa.temperature.novelty_at(np.eye(8), 40.0), 2)
+    >>> round(novelty_at(np.eye(8), 40.0), 2)
     0.08
     """
     return novelty_curve(memories, equal_weights=equal_weights)(beta)
@@ -244,8 +233,7 @@ def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) 
 def novelty_curve(memories: Memories, *, equal_weights: bool = False) -> Callable[[float], float]:
     """`novelty_at` as a function of beta, which uses the same draws at every call.
 
-    >>> import numpy as np, stochattn as sa
-    >>> novelty = sa.temperature.novelty_curve(np.eye(8))
+    >>> novelty = novelty_curve(np.eye(8))
     >>> novelty(100.0) < novelty(10.0)
     True
     """
@@ -257,8 +245,7 @@ def novelty_curve(memories: Memories, *, equal_weights: bool = False) -> Callabl
 def random_pattern(d: int) -> float:
     """√d, the beta of the transition for random unit memories (Section 4.3).
 
-    >>> import stochattn as sa
-    >>> sa.temperature.random_pattern(784)
+    >>> random_pattern(784)
     28.0
     """
     return math.sqrt(check_count("d", d))
@@ -268,7 +255,7 @@ _TOO_SIMILAR = "the memories are too similar:"
 
 
 def _in_units(memories: Memories, at_least: int = 1) -> tuple[MemoryBank, float]:
-    """The kept memories times a power of two, and that factor, 1 unless norms are so extreme that powers would be lost.
+    """The kept memories times a power of two, and that factor: 1 unless powers of the norms overflow or underflow.
 
     Every rule is equivariant: its beta for c X is its beta for X over c².
     """
@@ -363,21 +350,21 @@ class ProbeAttention:
         With logits l = beta e + b: dH = −Cov(e, l), d²H = −Var(e) − ⟨(e − ē)² (l − l̄)⟩; without b, Eq. 10 and 11.
         """
         n, K = self.overlaps.shape
-        parts = [self._moments(self.overlaps[part], beta) for part in slices(n, max(CACHED_PAIRS // K, 1))]
-        entropy, slope, curvature = (np.concatenate(moment) for moment in zip(*parts, strict=True))
-        return float(entropy.mean()), float(-slope.mean()), float(-curvature.mean())
-
-    def _moments(self, overlaps: NumpyArray, beta: float) -> tuple[NumpyArray, NumpyArray, NumpyArray]:
-        """H, −dH/dbeta and −d²H/dbeta² for each of some probes: (n, 1), (n,), (n,)."""
-        logits = beta * overlaps + self.log_r
-        p = logits.copy()
-        top = shifted_exp_inplace(p)
-        total = p.sum(1, keepdims=True)
-        p /= total
-        e = overlaps - (p * overlaps).sum(1, keepdims=True)
-        mean = (p * logits).sum(1, keepdims=True)
-        centred, pe = logits - mean, p * e
-        return top + np.log(total) - mean, (pe * centred).sum(1), (pe * e * (1 + centred)).sum(1)
+        entropy, slope, curvature = np.empty(n), np.empty(n), np.empty(n)
+        for part in slices(n, max(CACHED_PAIRS // K, 1)):
+            overlaps = self.overlaps[part]
+            logits = beta * overlaps + self.log_r
+            p = logits.copy()
+            top = shifted_exp_inplace(p)
+            total = p.sum(1, keepdims=True)
+            p /= total
+            e = overlaps - (p * overlaps).sum(1, keepdims=True)
+            mean = (p * logits).sum(1, keepdims=True)
+            centered, pe = logits - mean, p * e
+            entropy[part] = (top + np.log(total) - mean)[:, 0]
+            slope[part] = -(pe * centered).sum(1)
+            curvature[part] = -(pe * e * (1 + centered)).sum(1)
+        return float(entropy.mean()), float(slope.mean()), float(curvature.mean())
 
 
 class ProbeDraws:
@@ -399,6 +386,7 @@ class ProbeDraws:
         self.norms = np.einsum("kd,kd->k", patterns, patterns)
         self.log_r, self.equal_weights = in_float64(bank.log_r), equal_weights
         self.parts = slices(S, max(MAX_PAIRS // K, 1))  # of the draws whose inner products exist at one time
+        self.overlaps = eps @ patterns.T if len(self.parts) == 1 else None  # (S, K)
         self.k: NumpyArray | None = None
 
     def distances(self, beta: float) -> NumpyArray:
@@ -427,11 +415,7 @@ class ProbeDraws:
             yield self.between + s * overlaps, [self.norms[k], 2 * s * noise, s**2 * self.squares[part]]
 
     def _overlaps(self, part: slice) -> NumpyArray:
-        return self._all_overlaps if len(self.parts) == 1 else self.eps[part] @ self.patterns.T
-
-    @cached_property
-    def _all_overlaps(self) -> NumpyArray:
-        return np.asarray(self.eps @ self.patterns.T)  # (S, K)
+        return self.eps[part] @ self.patterns.T if self.overlaps is None else self.overlaps
 
 
 def _pick(uniforms: Array, beta: float, log_r: Array, norms: Array, equal_weights: bool) -> NumpyArray:
@@ -503,7 +487,7 @@ BETAS_PER_PASS_LIKELIHOOD, N_PASSES = 17, 4
 
 
 class LeaveOneOut:
-    """Σ_k log p_beta(m_k | the other memories) over memories k or evenly spaced ones, to be maximised over beta.
+    """Σ_k log p_beta(m_k | the other memories) over memories k or evenly spaced ones, to be maximized over beta.
 
     A large bank that is not in memory is passed over once for several betas; of any other bank the inner products with
     all memories are kept.
@@ -557,7 +541,7 @@ class LeaveOneOut:
         return float(grid[best] + (high - low) / 4 * (before - after) / bend) if bend > 0 else float(grid[best])
 
     def _log_weights(self, beta: float) -> NumpyArray:
-        """Log weights of the memories in the mixture, not normalised: (K,)."""
+        """Log weights of the memories in the mixture, not normalized: (K,)."""
         return self.log_r if self.equal_weights else self.log_r + beta * self.halves
 
     def _at_once(self, beta: float) -> NumpyArray:

@@ -3,16 +3,14 @@
 To add a sampler, write a file with its options (a frozen dataclass), its state (a NamedTuple) and a subclass of
 `Sampler`, and register it by one line: in `SAMPLERS` of `plan.py`, or by `stochattn.register_sampler` from outside.
 
-At a large beta, attention picks out few memories: all other weights round to nothing, and the sums are over those few.
-A row has few memories or many, whatever the rows beside it have, and each kind of row has its own order of summation.
-So the bits of a row depend on that row alone.
+At a large beta, the weights of most memories round to zero, and sums are over the few others. Rows with few and with
+many such memories have different orders of summation, which depend on that row alone, and so do its bits.
 
-Chains may stay in the basin of one memory, which is recognized without a product over all memories. Where one logit
-exceeds all others so far that their weights round to nothing, attention is that memory. When a chain moves by delta,
-the logits of two memories approach each other by at most beta ‖m − m'‖ ‖delta‖. So after one product over all memories,
-each chain has a distance within which only a few rivals can come near, and their logits alone are computed at each
-step. At the paper's temperatures, the next product follows some ten steps later. The bound includes the rounding of
-logits, so the bits of a chain are the same as with a product at each step.
+A chain may stay in the basin of one memory, whose logit exceeds all others so far that their weights round to zero:
+attention is then that memory. When a chain moves by delta, the logits of two memories approach each other by at most
+beta ‖m − m'‖ ‖delta‖. So one product over all memories gives each chain a distance within which only a few rivals can
+come near, and only their logits are computed at each step. At the paper's temperatures, the next product follows some
+ten steps later. The bound includes the rounding of logits: a chain has the bits of one with a product at each step.
 """
 
 from __future__ import annotations
@@ -83,13 +81,13 @@ def state_values(state: Any) -> dict[str, Array | float]:
 
 def map_arrays(function: Callable[..., Array], *tuples: Any) -> Any:
     """A NamedTuple of the function's values for the arrays of each field, and of the numbers of the first tuple."""
-
-    def apply(field: Any, *others: Any) -> Any:
-        if isinstance(field, tuple):
-            return map_arrays(function, field, *others)
-        return function(field, *others) if np.ndim(field) else field
-
-    return type(tuples[0])(*map(apply, *tuples))
+    values = []
+    for fields in zip(*tuples, strict=True):
+        if isinstance(fields[0], tuple):
+            values.append(map_arrays(function, *fields))
+        else:
+            values.append(function(*fields) if np.ndim(fields[0]) else fields[0])
+    return type(tuples[0])(*values)
 
 
 class ChainAttention:
@@ -107,8 +105,6 @@ class ChainAttention:
         self.log_r = bank.log_r if to_numpy(bank.log_r).any() else None
         self.half_squares = bank.norms_squared / 2
         self._overlaps: tuple[float, Callable[[Array], Array]] | None = None  # at the last beta
-        # Rows whose logits may exist at one time, at least.
-        self._max_rows = MAX_ENTRIES // len(self.patterns)
         if not self.in_blocks:
             ones = arrays.full((len(self.patterns), 1), 1.0, self.patterns)
             # With a last column of ones, one product gives the weighted sum of the memories and of the weights.
@@ -145,12 +141,12 @@ class ChainAttention:
 
     def _in_parts(self, xi: Array, beta: float) -> tuple[Array, Array]:
         """Weighted sums of the memories and of the weights, and the largest logits, of some rows at a time."""
-        if len(xi) > self._max_rows and len(blocks := row_blocks(xi, len(self.patterns))) > 1:
+        if len(xi) * len(self.patterns) > MAX_ENTRIES and len(blocks := row_blocks(xi, len(self.patterns))) > 1:
             parts = [self._in_parts(xi[rows], beta) for rows in blocks]
             weighted, top = (arrays.concatenate(part) for part in zip(*parts, strict=True))
             return weighted, top
         logits = self._logits(xi, beta)
-        top = shifted_exp_inplace(logits)  # logits now holds the unnormalised weights
+        top = shifted_exp_inplace(logits)  # logits now holds the unnormalized weights
         return self._sums(logits), top
 
     def _logits(self, xi: Array, beta: float) -> Array:
@@ -219,7 +215,7 @@ def sparse_sums(
 def _sums_of_few(
     logits: NumpyArray, top: NumpyArray, values: NumpyArray, near: NumpyArray, counts: NumpyArray
 ) -> NumpyArray:
-    """The sums of rows with few memories, in the order of the memories; zero for rows whose count is zero."""
+    """The sums of rows with few memories, added in their order; zero for rows whose count is zero."""
     near[counts == 0] = False
     rows, k = np.divmod(np.flatnonzero(near), near.shape[1])
     place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

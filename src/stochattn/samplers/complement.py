@@ -23,7 +23,7 @@ MAX_SINGLE_THREADED = 2**18  # multiplications in one product, above which OpenB
 
 
 class Space(NamedTuple):
-    """Where the chains of a bank run: the span of its memories of positive weight, or the full space (no basis)."""
+    """Where the chains of a bank run: the span of its memories with positive weight, or the full space (no basis)."""
 
     bank: MemoryBank  # in the coordinates of this space
     basis: Array | None  # (d, r)
@@ -59,7 +59,7 @@ class Space(NamedTuple):
         return x - self.embed(self.project(x))
 
 
-def reduce(bank: MemoryBank, span: bool | None = None) -> Space:
+def choose_space(bank: MemoryBank, span: bool | None = None) -> Space:
     """The space in which a bank's chains run; span=None takes the span where it is smaller than d."""
     active = bank.active
     if span is False or (span is None and bank.rank == bank.d):

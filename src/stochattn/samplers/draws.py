@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -117,7 +118,7 @@ class Draws:
         return self._diagnose("ess", min, of)
 
     def rhat(self, of: str = "worst") -> Array | float:
-        """Rank-normalised split R-hat (ArviZ): the largest of all, of "energy" alone, or of each coordinate, "xi"."""
+        """Rank-normalized split R-hat (ArviZ): the largest of all, of "energy" alone, or of each coordinate, "xi"."""
         return self._diagnose("rhat", max, of)
 
     def _diagnose(self, diagnostic: str, worst: Callable[..., float], of: str) -> Array | float:
@@ -139,13 +140,8 @@ class Draws:
 
         Draws that were saved there earlier are replaced, and any other file only with `replace=True`.
         """
-        place = check_path(path)
-
-        def check() -> None:
-            require_replaceable(
-                f"path {os.fspath(path)!r}", place, lambda old: FORMAT[:-1] in read_format(old), replace
-            )
-
+        place, name = check_path(path), f"path {os.fspath(path)!r}"
+        check = partial(require_replaceable, name, place, lambda old: FORMAT[:-1] in read_format(old), replace)
         check()
         last = {name: value for name, value in vars(self.last).items() if name != "settings"}
         value = {**vars(self), "format": FORMAT, "settings": asdict(self.settings), "last": last}
@@ -182,7 +178,7 @@ class Draws:
 
 def _arviz() -> ModuleType:
     try:
-        with warnings.catch_warnings():  # its import warns, once a day, of a change of its own interface
+        with warnings.catch_warnings():  # importing it warns, once a day, of a change of its interface
             warnings.simplefilter("ignore", FutureWarning)
             return import_module("arviz")
     except ImportError:

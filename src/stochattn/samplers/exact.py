@@ -57,16 +57,20 @@ def draw(bank: MemoryBank, beta: float, n: int, seed: int, first: int = 0, n_thr
     They are in the bank's namespace and dtype. Draw i depends on (seed, i) only, whatever is drawn beside it. A bank in
     a dask.array gives a lazy dask.array.
 
-    >>> import stochattn as sa
-    >>> from stochattn.samplers import draw
-    >>> draw(sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]]), 20.0, 3, 0).shape
+    >>> draw(MemoryBank([[1.0, 0.0], [0.0, 1.0]]), 20.0, 3, 0).shape
     (3, 2)
     """
     require_room(bank, n, ", or to a file: sample(n, out='new.npy')")
     cumulative, patterns = cumulative_weights(bank, beta), bank.patterns
     if isinstance(patterns, DaskRows):
+
+        def finish(memories: NumpyArray, begin: int) -> NumpyArray:
+            """The draws around some of the memories, from number `begin` on."""
+            samples, rows = np.empty_like(memories), range(first + begin, first + begin + len(memories))
+            fill_draws(samples, memories, np.arange(len(memories)), beta, seed, rows, n_threads=1)
+            return samples
+
         k = pick(cumulative, uniforms_of(seed, range(first, first + n), bank.d))
-        finish = partial(_with_noise, beta=beta, seed=seed, offset=first)
         return patterns.draw_rows(k, whole_blocks(rows_at_a_time(bank.d), bank.d), finish)
     return _draw_rows(bank, cumulative, beta, seed, range(first, first + n), n_threads)
 
@@ -150,10 +154,3 @@ def fill_draws(
         np.add(noise, 0 if stored is None else stored[k[place]], out=samples[place])
 
     in_threads(fill, _blocks(rows, d), n_threads)
-
-
-def _with_noise(memories: NumpyArray, first: int, *, beta: float, seed: int, offset: int) -> NumpyArray:
-    """The draws around these memories (n, d), numbered from offset + first."""
-    n, samples = len(memories), np.empty_like(memories)
-    fill_draws(samples, memories, np.arange(n), beta, seed, range(offset + first, offset + first + n), n_threads=1)
-    return samples

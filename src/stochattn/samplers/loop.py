@@ -29,9 +29,9 @@ from .._backend.products import ROWS_PER_BLOCK, limit_to_one_thread, rows_in_blo
 from .._backend.random import SeedLike, Streams
 from ..core.memory import MemoryBank, as_bank
 from ..kernels.philox import Philox
-from ..storage.blockwise import Shards, slices
+from ..storage.blockwise import is_sharded, slices
 from .base import ChainAttention, Sampler, map_arrays, state_values
-from .complement import reduce
+from .complement import choose_space
 from .draws import Checkpoint, Draws
 from .plan import SAMPLERS, Beta, Plan, Start, require_kept, start_rows
 
@@ -45,7 +45,7 @@ def parts_of(plan: Plan, n_jobs: int) -> list[Plan]:
     begin, end = first // block, -(-last // block)  # the blocks that hold these chains
     n_parts = min(end - begin, n_jobs * -(-len(plan.chains) // (n_jobs * MAX_PART)))
     # A device runs all chains at once, and workers of a cluster share the passes over a bank already.
-    if 1 in (n_jobs, n_parts) or on_cuda(plan.bank.patterns) or isinstance(plan.bank.patterns, Shards):
+    if 1 in (n_jobs, n_parts) or on_cuda(plan.bank.patterns) or is_sharded(plan.bank.patterns):
         return [plan]
     edges = [begin + (end - begin) * i // n_parts for i in range(n_parts + 1)]
     start = plan.start
@@ -278,7 +278,7 @@ def _run_parts(plan: Plan, parts: list[Plan], n_jobs: int | None, progress: bool
     """The draws of all chains, from those of the parts in their order."""
     label, draws_of_parts = f"{plan.sampler}, {len(plan.chains)} chains", list[Draws]()
     with limit_to_one_thread():
-        reduce(plan.bank, plan.span)  # the bank keeps the span, and takes it along to the workers
+        choose_space(plan.bank, plan.span)  # the bank keeps the span, and takes it along to the workers
     work = partial(_run_part, SAMPLERS[plan.sampler])
     with Progress(len(plan.chains), label, progress) as bar, in_workers(work, parts, n_jobs) as results:
         for draws in results:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..core.memory import MemoryBank, check_states, fingerprint
 from ..core.mixture import cumulative_weights, pick
 from ..kernels.philox import streams
 from .base import Sampler, map_arrays
-from .complement import reduce
+from .complement import choose_space
 from .draws import Checkpoint, Draws, RunSettings
 from .exact import Exact
 from .langevin import ULA
@@ -69,7 +70,7 @@ def random_positions(seed: int, chains: range, n_kept: int) -> NumpyArray:
 def require_kept(excluded: NumpyArray) -> None:
     """ValueError if there are indices of memories with weight zero."""
     if len(excluded):
-        raise ValueError(f"start must name memories of positive weight; memory {excluded[0]} has weight zero.")
+        raise ValueError(f"start must name memories with positive weight; memory {excluded[0]} has weight zero.")
 
 
 def draw_start(
@@ -131,11 +132,6 @@ def in_rows(x: Array, noise: Streams) -> Array:
 AnySampler: TypeAlias = Sampler[Any]  # with a state of any type
 SAMPLERS: dict[str, type[AnySampler]] = {"exact": Exact, "ula": ULA, "mala": MALA, "underdamped": Underdamped}
 N_STATE_COPIES = 4  # of the chains' states that a run holds beside the kept ones
-RUN_ARGUMENTS = (
-    *("bank", "beta", "sampler", "n_chains", "n_steps", "warmup", "thin", "keep", "start", "sigma_init", "rng"),
-    *("first_chain", "span", "progress", "on_keep", "n_jobs"),
-)
-"""Arguments of `run`, which misspelt options may mean."""
 WARMUP = 2000  # steps, of a run that does not continue another one
 
 Beta = float | Sequence[float] | Array
@@ -145,9 +141,7 @@ Earlier = Checkpoint | None
 def register_sampler(name: str, sampler: type[AnySampler]) -> None:
     """Make a subclass of `stochattn.samplers.base.Sampler` known by name: `run(bank, beta, sampler=name)` drives it.
 
-    >>> import stochattn as sa
-    >>> from stochattn.samplers import SAMPLERS
-    >>> sa.register_sampler("ula", SAMPLERS["ula"])
+    >>> register_sampler("ula", SAMPLERS["ula"])
     """
     if not (isinstance(sampler, type) and issubclass(sampler, Sampler)):
         raise TypeError(f"sampler must be a subclass of Sampler; got {sampler!r}.")
@@ -228,13 +222,12 @@ class Plan:
         self.sigma_init, self.span = check_non_negative("sigma_init", sigma_init), check_flag("span", span)
         self.first_step = self.earlier.step if self.earlier else 0
         self.betas = np.broadcast_to(np.asarray(self.beta, dtype=np.float64), (self.kept.n_steps,))
-        free = free_bytes(self.bank.patterns)
-        d, n, n_kept = self.bank.d, len(self.chains), len(self.kept.steps)
-        bytes_per_chain = (n_kept + N_STATE_COPIES) * d * self.bank.patterns.itemsize
+        free, n, n_kept = free_bytes(bank.patterns), len(self.chains), len(self.kept.steps)
+        bytes_per_chain = (n_kept + N_STATE_COPIES) * bank.d * bank.patterns.itemsize
         if free is not None and n * bytes_per_chain > free:
             raise MemoryError(
-                f"n_chains={n} with {n_kept} kept states of d={d} need {gigabytes(n * bytes_per_chain)} on "
-                f"{self.bank.patterns.device}, which has {gigabytes(free)} free. Run n_chains="
+                f"n_chains={n} with {n_kept} kept states of d={bank.d} need {gigabytes(n * bytes_per_chain)} on "
+                f"{bank.patterns.device}, which has {gigabytes(free)} free. Run n_chains="
                 f"{max(free // bytes_per_chain, 1)} at a time (each with its own first_chain), or keep fewer states."
             )
 
@@ -246,7 +239,6 @@ class Plan:
         return int(np.argmax(np.append(ahead != ahead[0], True)))
 
     def streams(self) -> Streams:
-        """The random numbers of the chains."""
         end = self.first_step + self.kept.n_steps
         noise = streams(self.seed, self.chains, self.bank.patterns, self.first_step, end)
         if self.earlier is not None and self.earlier.noise != type(noise).__name__:
@@ -271,16 +263,13 @@ class Plan:
         return sampler, map_arrays(lambda rows: in_rows(rows, noise), sampler.restore(earlier.state))
 
     def create_sampler(self) -> AnySampler:
-        """The sampler, in the space where its chains run."""
-        return SAMPLERS[self.sampler](reduce(self.bank, self.span), self.options)  # type: ignore[call-arg]
+        return SAMPLERS[self.sampler](choose_space(self.bank, self.span), self.options)  # type: ignore[call-arg]
 
     def memories(self) -> StartMemories:
-        """The memories near which chains may start."""
         return StartMemories(self.bank)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the bank, by which a continued run recognizes it."""
         return fingerprint(self.bank)
 
     def numbers(self, nearest: NumpyArray) -> NumpyArray:
@@ -341,7 +330,8 @@ def choose_sampler(
     unknown = [option for option in options if option not in names]
     if unknown:
         takes = f"has the options {', '.join(names)}" if names else "has no options"
-        like = suggest_names(unknown[0], [*RUN_ARGUMENTS, *names])
+        arguments = [*signature(Plan).parameters, "progress", "on_keep", "n_jobs"]  # of `run`
+        like = suggest_names(unknown[0], [*arguments, *names])
         raise TypeError(f"run has no argument {unknown[0]!r}, and sampler {name!r} {takes}. {like}".rstrip())
     return name, kind(**options)
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 import operator
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -21,29 +20,15 @@ from .._backend.checks import first_line, is_out_of_memory
 from .._backend.console import Progress
 from .._backend.products import ROWS_PER_BLOCK, exp_with_floor, exponent_floor, matmul, rows_times
 
+if TYPE_CHECKING:
+    from .dask import DaskRows
+
 Result = TypeVar("Result")
 
 
-class Shards(ABC):
-    """Memories (K, d) in shards of rows, which may be on other machines. A pass does its work where the shards are."""
-
-    @abstractmethod
-    def map_reduce(
-        self,
-        part: Callable[..., Result],
-        merge: Callable[[Result, Result], Result],
-        states: Array | None = None,
-        vectors: Sequence[Array | None] = (),
-    ) -> Result:
-        """The results of part(rows, start, states, *vectors) for all shards, merged in the order of the shards.
-
-        rows: the memories of a shard, an array or `MappedRows`; start: the index of the first; vectors: (K, ...), of
-        which each call gets the entries of its memories
-        """
-
-    @abstractmethod
-    def fold(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
-        """The result of step(result, rows) for one shard after the other, from `initial` on."""
+def is_sharded(patterns: Array) -> TypeGuard[DaskRows]:
+    """Whether memories are in shards of rows, which may be on other machines, as `DaskRows` are."""
+    return hasattr(patterns, "map_reduce")
 
 
 def pass_over(
@@ -53,9 +38,13 @@ def pass_over(
     states: Array | None = None,
     *vectors: Array | None,
 ) -> Result:
-    """part(patterns, 0, states, *vectors); the merged results of all shards, if the memories are in shards."""
-    if isinstance(patterns, Shards):
-        return patterns.map_reduce(part, merge, states, vectors)
+    """part(patterns, 0, states, *vectors) for memories (K, d); of memories in shards, the merged results of all shards.
+
+    A shard is read where it is, by part(rows, start, states, *vectors) with the index `start` of its first memory. Of
+    each of the vectors (K, ...), it gets the entries of its memories.
+    """
+    if is_sharded(patterns):
+        return patterns.map_reduce(part, merge, states, *vectors)
     return part(patterns, 0, states, *vectors)
 
 
@@ -130,25 +119,20 @@ def attention(
     spread: also sum the term that the entropy needs. row_stable: each row's bits depend on that row alone; n is then 1
     or a multiple of a block (see `rows_times`).
     """
-    if isinstance(patterns, Shards) and log_r is not None and not log_r.any():
+    if is_sharded(patterns) and log_r is not None and not log_r.any():
         log_r = None  # which need not travel
+    averages_rows = values is patterns  # which are then not sent twice
+
+    def part(patterns: Array, start: int, xi: Array, log_r: Array | None, values: Array | None) -> Sums:
+        values = patterns if averages_rows else values
+        attend = partial(_one_pass, patterns, log_r, values, beta=beta, with_spread=spread, stable=row_stable)
+        with full_precision(xi):
+            blocks = row_blocks(xi, len(patterns))
+            parts = [sums for rows in blocks for sums in _in_parts_that_fit(attend, xi[rows], patterns)]
+        return parts[0] if len(parts) == 1 else Sums(*map(arrays.concatenate, zip(*parts, strict=True)))
+
     merge: Callable[[Sums, Sums], Sums] = partial(merge_sums, hard=beta == math.inf)
-    averages_rows = values is patterns
-    one_pass = partial(_one_pass, beta=beta, with_spread=spread, stable=row_stable)
-    part: Callable[..., Sums] = partial(_attend_in_parts, one_pass, averages_rows)
     return pass_over(patterns, part, merge, xi, log_r, None if averages_rows else values)
-
-
-def _attend_in_parts(
-    one_pass: Callable[..., Sums], averages_rows: bool, patterns: Array, start: int, xi: Array, *vectors: Array | None
-) -> Sums:
-    """The sums over some memories, for some states at a time; averages_rows: whether the values are these memories."""
-    log_r, values = vectors
-    attend = partial(one_pass, patterns, log_r, patterns if averages_rows else values)
-    with full_precision(xi):
-        blocks = row_blocks(xi, len(patterns))
-        parts = [part for rows in blocks for part in _in_parts_that_fit(attend, xi[rows], patterns)]
-    return parts[0] if len(parts) == 1 else Sums(*map(arrays.concatenate, zip(*parts, strict=True)))
 
 
 def merge_sums(first: Sums, second: Sums, hard: bool) -> Sums:
@@ -231,12 +215,12 @@ def _multiply(x: Array, matrix: Array, scratch: Array | None, row_stable: bool) 
 
 def squares_of_columns(patterns: Array) -> Array:
     """Inner products of the columns of the memories (K, d): (d, d)."""
-    return pass_over(patterns, _squares_of_columns, operator.add)
 
+    def part(patterns: Array, start: int, states: None) -> Array:
+        total: Array = sum(rows.T @ rows for rows in (patterns[block] for block in blocks(*patterns.shape)))
+        return total
 
-def _squares_of_columns(patterns: Array, start: int, states: None) -> Array:
-    total: Array = sum(rows.T @ rows for rows in (patterns[block] for block in blocks(*patterns.shape)))
-    return total
+    return pass_over(patterns, part, operator.add)
 
 
 def span_basis(patterns: Array, K: int) -> NumpyArray:
@@ -276,11 +260,11 @@ def _float64(rows: Array) -> NumpyArray:
 def _triangle(patterns: Array) -> NumpyArray:
     """R of the QR decomposition of more than d memories: (d, d). A Gram matrix of squares would lose digits."""
     begin = (np.empty((0, patterns.shape[1])),) * 2
-    R, waiting = patterns.fold(_decompose, begin) if isinstance(patterns, Shards) else _decompose(begin, patterns)
+    R, waiting = patterns.fold(_decompose, begin) if is_sharded(patterns) else _decompose(patterns, begin)
     return _qr(R, waiting) if len(waiting) else R
 
 
-def _decompose(before: tuple[NumpyArray, NumpyArray], patterns: Array) -> tuple[NumpyArray, NumpyArray]:
+def _decompose(patterns: Array, before: tuple[NumpyArray, NumpyArray]) -> tuple[NumpyArray, NumpyArray]:
     """R (d, d) with further memories, and the last ones, too few for a further step: (n, d).
 
     A step takes a fixed number of memories, so that shards of any size give the same bits.

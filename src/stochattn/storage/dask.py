@@ -27,7 +27,7 @@ from .._backend.array_files import missing_chunks
 from .._backend.arrays import Array, NumpyArray
 from .._backend.checks import InputError, first_line
 from .._version import __version__
-from .blockwise import Result, Shards, slices
+from .blockwise import Result, slices
 from .mapped import MappedRows
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def require_same_version(client: Client) -> None:
 
 
 def view_rows(
-    chunk: NumpyArray, first: int, columns: Array | None, rows: Array | None, divisors: Array | None
+    chunk: NumpyArray, first: int, rows: Array | None, columns: Array | None, divisors: Array | None
 ) -> MappedRows:
     """Some rows and columns of a chunk, which are converted when they are read; rows count from the first chunk."""
     return MappedRows(np.asarray(chunk), None if rows is None else rows - first, columns, divisors)
@@ -104,39 +104,24 @@ def as_readable(view: NumpyArray | MappedRows) -> NumpyArray | MappedRows:
     return rows if rows.dtype in (np.float32, np.float64) else MappedRows(rows)
 
 
-def run_part(part: Callable[..., Result], start: int, states: Array | None, view: Array, *vectors: Array) -> Result:
-    """The result of a pass for one shard."""
-    return part(as_readable(view), start, states, *vectors)
+def read_shard(part: Callable[..., Result], view: Array, *arguments: object) -> Result:
+    """The result of a function of the rows of a shard."""
+    return part(as_readable(view), *arguments)
 
 
-def merge_all(merge: Callable[[Result, Result], Result], *results: Result) -> Result:
-    """One result from neighboring ones."""
-    return reduce(merge, results)
+def join(function: Callable[[Sequence[Result]], Result], *results: Result) -> Result:
+    """The function of several results, which Dask passes on as arguments, not in a list."""
+    return function(results)
 
 
-def join_pieces(*pieces: NumpyArray) -> NumpyArray:
-    """An array that was sent in several pieces."""
-    return np.concatenate(pieces)
+def take_rows(chunk: NumpyArray, rows: NumpyArray, columns: Array | None, divisors: Array | None) -> NumpyArray:
+    """These rows of a chunk in the dtype of the bank."""
+    return MappedRows(np.asarray(chunk), rows, columns, divisors)[:]
 
 
-def fold_shard(step: Callable[[Result, Array], Result], result: Result, view: Array) -> Result:
-    """The result so far with one more shard."""
-    return step(result, as_readable(view))
-
-
-def take_rows(
-    chunk: NumpyArray, first: int, columns: Array | None, rows: NumpyArray, divisors: Array | None
-) -> NumpyArray:
-    """These rows of a chunk, counted from the first chunk, in the dtype of the bank."""
-    return view_rows(chunk, first, columns, rows, divisors)[:]
-
-
-def project_rows(
-    chunk: NumpyArray, columns: Array | None, basis: NumpyArray, dtype: np.dtype[np.generic]
-) -> NumpyArray:
+def project_rows(chunk: NumpyArray, columns: Array | None, basis: NumpyArray) -> NumpyArray:
     """The rows of a chunk, or some columns of them, in a basis (d, r)."""
-    rows = np.asarray(chunk, dtype=dtype) if columns is None else np.asarray(chunk[:, columns], dtype=dtype)
-    return np.asarray(rows @ basis)
+    return np.asarray(MappedRows(np.asarray(chunk), columns=columns)[:] @ basis)
 
 
 def finish_draws(
@@ -177,9 +162,10 @@ def is_dask(x: object) -> TypeGuard[DaskArray]:
 
 
 @dataclass(eq=False)
-class DaskRows(MappedRows, Shards):
+class DaskRows(MappedRows):
     """Rows and columns of a `dask.array`: (K, d). An index computes the rows that it names; `rows` are increasing."""
 
+    base: DaskArray
     _placed: list[_Placed] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
@@ -222,35 +208,39 @@ class DaskRows(MappedRows, Shards):
 
     def project(self, basis: NumpyArray) -> DaskRows:
         """The rows in a basis (d, r), projected again at each pass: (K, r)."""
-        chunks, meta = (self._array.chunks[0], (basis.shape[1],)), np.empty((0, 0), self.dtype)
-        work = partial(project_rows, columns=self.columns, basis=basis, dtype=self.dtype)
-        return replace(self, base=self._array.map_blocks(work, chunks=chunks, meta=meta), columns=None)
+        chunks, meta = (self.base.chunks[0], (basis.shape[1],)), np.empty((0, 0), self.dtype)
+        work = partial(project_rows, columns=self.columns, basis=basis)
+        return replace(self, base=self.base.map_blocks(work, chunks=chunks, meta=meta), columns=None)
 
     def map_reduce(
         self,
         part: Callable[..., Result],
         merge: Callable[[Result, Result], Result],
-        states: Array | None = None,
-        vectors: Sequence[Array | None] = (),
+        states: Array | None,
+        *vectors: Array | None,
     ) -> Result:
+        """The results of part(rows, start, states, *vectors) of all shards, merged in their order."""
+
         def graph(send: _Send) -> list[Delayed]:
             shared, columns = send.to_all(states), [self._parts(vector, send) for vector in vectors]
-            work, merging = _task(run_part), _task(merge_all)
+            work, merge_all = _task(read_shard), partial(_task(join), partial(reduce, merge))
             results = [
-                work(part, shard.start, shared, view, *(parts[i] for parts in columns))
+                work(part, view, shard.start, shared, *(parts[i] for parts in columns))
                 for i, (shard, view) in enumerate(zip(self._shards, self._views(send), strict=True))
             ]
             while len(results) > 1:
-                results = [merging(merge, *results[i : i + FAN_IN]) for i in range(0, len(results), FAN_IN)]
+                results = [merge_all(*results[i : i + FAN_IN]) for i in range(0, len(results), FAN_IN)]
             return results
 
         return self._compute(graph)[0]
 
-    def fold(self, step: Callable[[Result, Array], Result], initial: Result) -> Result:
+    def fold(self, step: Callable[[Array, Result], Result], initial: Result) -> Result:
+        """The result of step(rows, result) for one shard after the other, from `initial` on."""
+
         def graph(send: _Send) -> list[Delayed]:
-            result, fold = send.to_all(initial), _task(fold_shard)
+            result, work = send.to_all(initial), _task(read_shard)
             for view in self._views(send):
-                result = fold(step, result, view)
+                result = work(step, view, result)
             return [result]
 
         return self._compute(graph)[0]
@@ -271,25 +261,18 @@ class DaskRows(MappedRows, Shards):
             for block, n in zip(*np.unique(draws // size, return_counts=True), strict=True):
                 pieces[block].append(rows[begin : begin + int(n)])
                 begin += int(n)
-        chunks = [
-            dask.array.from_delayed(
-                _task(finish_draws)(finish, block.start, _narrow(np.argsort(shard_of[block], kind="stable")), *parts),
-                shape=(block.stop - block.start, self.shape[1]),
-                meta=np.empty((0, 0), dtype=self.dtype),
-            )
-            for block, parts in zip(blocks, pieces, strict=True)
-        ]
+        chunks, meta = [], np.empty((0, 0), dtype=self.dtype)
+        for block, parts in zip(blocks, pieces, strict=True):
+            order = np.argsort(shard_of[block], kind="stable").astype(np.uint32)
+            rows = _task(finish_draws)(finish, block.start, order, *parts)
+            chunks.append(dask.array.from_delayed(rows, (block.stop - block.start, self.shape[1]), meta=meta))
         return dask.array.concatenate(chunks)
-
-    @property
-    def _array(self) -> DaskArray:
-        return self.base
 
     @cached_property
     def _shards(self) -> list[_Shard]:
         """The chunks that hold memories of the bank."""
-        sizes, shards = self._array.chunks[0], []
-        for chunk, size, end in zip(self._array.to_delayed()[:, 0], sizes, np.cumsum(sizes), strict=True):
+        sizes, shards = self.base.chunks[0], []
+        for chunk, size, end in zip(self.base.to_delayed()[:, 0], sizes, np.cumsum(sizes), strict=True):
             limits = np.array([end - size, end])
             start, stop = map(int, limits if self.rows is None else np.searchsorted(self.rows, limits))
             if start < stop:
@@ -302,10 +285,10 @@ class DaskRows(MappedRows, Shards):
             return [shard.chunk for shard in self._shards]
         rows, divisors, view = self._parts(self.rows, send), self._parts(self.divisors, send), _task(view_rows)
         parts = zip(self._shards, rows, divisors, strict=True)
-        return [view(shard.chunk, shard.first, self.columns, indices, factors) for shard, indices, factors in parts]
+        return [view(shard.chunk, shard.first, indices, self.columns, factors) for shard, indices, factors in parts]
 
     def _parts(self, vector: Array | None, send: _Send) -> list[object]:
-        """What each shard gets of a vector (K, ...); the workers of a cluster keep the last few of them."""
+        """The part of a vector (K, ...) for each shard; the workers of a cluster keep the last few vectors."""
         if vector is None:
             return [None] * len(self._shards)
         for placed in self._placed:
@@ -322,10 +305,10 @@ class DaskRows(MappedRows, Shards):
         shards = [(shard, k[begin:end]) for shard, begin, end in zip(self._shards, [0, *ends], ends, strict=False)]
         shards = [(shard, indices) for shard, indices in shards if len(indices)]
         base_rows = [(indices if self.rows is None else self.rows[indices]) - shard.first for shard, indices in shards]
-        rows = send.each([_narrow(np.asarray(local)) for local in base_rows])
+        rows = send.each([np.asarray(local).astype(np.uint32) for local in base_rows])  # 32 bits, because they travel
         divisors = [None if self.divisors is None else self.divisors[indices] for _, indices in shards]
         parts = zip(shards, rows, divisors, strict=True)
-        return [_task(take_rows)(shard.chunk, 0, self.columns, local, factor) for (shard, _), local, factor in parts]
+        return [_task(take_rows)(shard.chunk, local, self.columns, factor) for (shard, _), local, factor in parts]
 
     def _compute(self, graph: Callable[[_Send], list[Delayed]]) -> list[Result]:
         """The results of a graph, which is built again if the cluster was restarted and has lost what it was sent."""
@@ -356,7 +339,7 @@ class _Send(NamedTuple):
         if self.client is None or not isinstance(value, np.ndarray) or value.nbytes <= MAX_GRAPH_BYTES:
             return _task(value)
         pieces = np.array_split(value, -(-value.nbytes // MAX_GRAPH_BYTES)) if len(value) > 1 else [value]
-        return _task(join_pieces)(*(self.client.persist(_task(piece)) for piece in pieces))
+        return _task(join)(np.concatenate, *(self.client.persist(_task(piece)) for piece in pieces))
 
     def each(self, parts: list[NumpyArray]) -> list[object]:
         """An array for each of several tasks."""
@@ -370,8 +353,3 @@ def _task(content: object) -> Delayed:
     from dask import delayed
 
     return delayed(content, pure=False, traverse=False)
-
-
-def _narrow(indices: NumpyArray) -> NumpyArray:
-    """Indices in 32 bits, because they travel."""
-    return indices.astype(np.uint32)

@@ -24,12 +24,12 @@ from .._backend.arrays import Array, ArrayLike, NumpyArray, as_floats, detach, i
 from .._backend.console import Progress
 from .._backend.files import is_summary, require_replaceable, write_npy_header, write_together
 from .._version import __version__
-from .blockwise import Shards, blocks, pass_over
+from .blockwise import blocks, is_sharded, pass_over
 
 
 def check_norms(patterns: Array, progress: bool | None = None) -> Array:
     """‖m_k‖² of every memory (K,), from one pass over them; ValueError names the first row that is not finite."""
-    shown = False if isinstance(patterns, Shards) else progress  # shards are read by several threads or processes
+    shown = False if is_sharded(patterns) else progress  # shards are read by several threads or processes
     squares, flaw = pass_over(patterns, partial(_norms, progress=shown), _join_norms)
     if flaw is not None:
         where = f"row {flaw[0]} has NaN or an infinite number, the first in column {flaw[1]}"
@@ -62,7 +62,6 @@ def _join_norms(first: _Norms, second: _Norms) -> _Norms:
 
 MAX_SMALL_NUMBERS = 2**24  # numbers in a bank that may be copied, or read many times; a larger bank is neither
 BLOCK_NUMBERS = 2**22  # numbers drawn at a time: 16 MB in float32
-MAGIC = b"\x93NUMPY"
 ROWS = "rows"  # the kind of data in the settings beside a file of draws
 
 
@@ -136,14 +135,14 @@ def require_small(patterns: Array | MappedRows, what: str) -> None:
     if is_mapped(patterns) and patterns.ndim == 2 and is_large(patterns):
         K, d = patterns.shape
         size = f"{K} rows of {d} ({K * d * patterns.itemsize / 2**30:.1f} GiB)"
-        source, load = ("dask.array", "x.compute()") if isinstance(patterns, Shards) else ("file", "np.load(path)")
+        source, load = ("dask.array", "x.compute()") if is_sharded(patterns) else ("file", "np.load(path)")
         remedy = f"Load it first if it fits: MemoryBank({load})."
         raise ValueError(f"{what} would copy the whole {source} of memories, {size}. {remedy}")
 
 
 def rows_at(patterns: Array, indices: Array) -> Array:
     """The memories at these indices, in their order: (n,) -> (n, d). A file is read from start to end."""
-    if not is_mapped(patterns) or isinstance(patterns, Shards):
+    if not is_mapped(patterns) or is_sharded(patterns):
         return patterns[indices]
     order = np.argsort(indices, kind="stable")
     rows = np.empty((len(indices), patterns.shape[1]), dtype=patterns.dtype)
@@ -158,8 +157,8 @@ def open_matrix(path: object) -> NumpyArray:
     try:
         size = Path(name).stat().st_size
         with Path(name).open("rb") as stream:
-            start = stream.read(len(MAGIC))
-            if start != MAGIC:
+            start = stream.read(len(np.lib.format.MAGIC_PREFIX))
+            if start != np.lib.format.MAGIC_PREFIX:
                 problem = "is an archive (.npz)" if start[:2] == b"PK" else "is not an .npy file"
                 problem = problem if size else "is empty"
                 raise ValueError(f"{name} {problem}. Memories are opened from a matrix that np.save wrote.")
@@ -275,9 +274,8 @@ def write_rows(
     facts = {"version": __version__, "kind": ROWS, "n": shape[0], "d": shape[1], **settings}
     try:
         path = path.resolve()
-        with write_together(
-            path.parent, lambda: require_replaceable(f"out={str(path)!r}", path, _is_written, replace)
-        ) as folder:
+        check = partial(require_replaceable, f"out={str(path)!r}", path, _is_written, replace)
+        with write_together(path.parent, check) as folder:
             with (folder / path.name).open("wb") as stream, Progress(shape[0], "drawing", progress) as bar:
                 done = 0
                 for array in map(to_numpy, parts):
