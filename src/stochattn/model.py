@@ -260,7 +260,8 @@ def sample(
 
     A file of memories is read when opened, a few times more for beta="natural", and then only where rows are drawn.
 
-    >>> sample([[1.0, 0.0], [0.0, 1.0]], 3, beta=20.0, rng=0).shape
+    >>> import stochattn as sa
+    >>> sa.sample([[1.0, 0.0], [0.0, 1.0]], 3, beta=20.0, rng=0).shape
     (3, 2)
     """
     model = StochasticAttention(memories, beta, equal_weights=equal_weights)

@@ -20,8 +20,9 @@ __all__ += ["lipschitz", "potential_lipschitz", "sigma_squared", "snr", "strong_
 def sigma_squared(bank: MemoryBank, *, centred: bool = False) -> float:
     """σ_max² of the kept memories; `centred` subtracts their mean first.
 
-    >>> bank = MemoryBank([[2.0, 1.0], [2.0, -1.0]])
-    >>> round(sigma_squared(bank), 6), round(sigma_squared(bank, centred=True), 6)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[2.0, 1.0], [2.0, -1.0]])
+    >>> round(sa.bounds.sigma_squared(bank), 6), round(sa.bounds.sigma_squared(bank, centred=True), 6)
     (8.0, 2.0)
     """
     if not centred:
@@ -34,8 +35,9 @@ def sigma_squared(bank: MemoryBank, *, centred: bool = False) -> float:
 def lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
     """L = 1 + βσ²/2, a Lipschitz constant of ∇E (Prop. 1).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(lipschitz(bank, beta=4.0), 6)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.bounds.lipschitz(bank, beta=4.0), 6)
     3.0
     """
     return 1 + check_beta(beta) * sigma_squared(bank, centred=centred) / 2
@@ -44,8 +46,9 @@ def lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
 def dissipativity(bank: MemoryBank) -> tuple[float, float]:
     """(a, b) = (1/2, M²/2) with ⟨∇E(ξ), ξ⟩ ≥ a‖ξ‖² − b (Prop. 1).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> a, b = dissipativity(bank)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> a, b = sa.bounds.dissipativity(bank)
     >>> a, round(b, 6)
     (0.5, 0.5)
     """
@@ -55,8 +58,9 @@ def dissipativity(bank: MemoryBank) -> tuple[float, float]:
 def energy_lower_bound(xi: ArrayLike, bank: MemoryBank) -> Array:
     """½(‖ξ‖ − M)², a lower bound of E (Eq. 5); (..., d) -> (...).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> energy_lower_bound([[3.0, 0.0], [0.0, 1.0]], bank).round(6)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.bounds.energy_lower_bound([[3.0, 0.0], [0.0, 1.0]], bank).round(6)
     array([2., 0.])
     """
     lengths: Array = namespace(bank.patterns).sqrt(norms_squared(check_states(xi, bank)))
@@ -66,8 +70,9 @@ def energy_lower_bound(xi: ArrayLike, bank: MemoryBank) -> Array:
 def convexity_threshold(bank: MemoryBank, *, centred: bool = False) -> float:
     """2/σ², the β below which the energy is strictly convex, with one basin (Cor. 2); inf if σ = 0.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(convexity_threshold(bank), 6)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.bounds.convexity_threshold(bank), 6)
     2.0
     """
     sigma2 = sigma_squared(bank, centred=centred)
@@ -77,8 +82,9 @@ def convexity_threshold(bank: MemoryBank, *, centred: bool = False) -> float:
 def strong_convexity(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
     """m = β(1 − βσ²/2), the strong convexity of U = βE (Cor. 2), which guarantees nothing unless it is positive.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(strong_convexity(bank, beta=1.0), 6)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.bounds.strong_convexity(bank, beta=1.0), 6)
     0.5
     """
     return check_beta(beta) * (1 - beta * sigma_squared(bank, centred=centred) / 2)
@@ -87,8 +93,9 @@ def strong_convexity(bank: MemoryBank, beta: float, *, centred: bool = False) ->
 def potential_lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
     """L_U = β(1 + βσ²/2), a Lipschitz constant of ∇U, U = βE (Cor. 2).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(potential_lipschitz(bank, beta=4.0), 6)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.bounds.potential_lipschitz(bank, beta=4.0), 6)
     12.0
     """
     return beta * lipschitz(bank, beta, centred=centred)
@@ -97,8 +104,9 @@ def potential_lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False)
 def condition_number(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
     """κ = L_U/m (Appendix B); inf at and above the convexity threshold.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(condition_number(bank, beta=1.0), 6), condition_number(bank, beta=4.0)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.bounds.condition_number(bank, beta=1.0), 6), sa.bounds.condition_number(bank, beta=4.0)
     (3.0, inf)
     """
     m = strong_convexity(bank, beta, centred=centred)
@@ -108,7 +116,8 @@ def condition_number(bank: MemoryBank, beta: float, *, centred: bool = False) ->
 def snr(beta: float, d: int, alpha: float = 0.01) -> float:
     """√(αβ/2d), the ratio of drift to noise in one step (Eq. 14).
 
-    >>> round(snr(beta=2000.0, d=784), 4)
+    >>> import stochattn as sa
+    >>> round(sa.bounds.snr(beta=2000.0, d=784), 4)
     0.1129
     """
     return math.sqrt(check_alpha(alpha) * check_beta(beta) / (2 * check_count("d", d)))
@@ -117,7 +126,8 @@ def snr(beta: float, d: int, alpha: float = 0.01) -> float:
 def critical_snr(d: int, alpha: float = 0.01) -> float:
     """SNR* = √(α/(2√d)), the value of `snr` at β* = √d (Eq. 12).
 
-    >>> round(critical_snr(d=784), 4)
+    >>> import stochattn as sa
+    >>> round(sa.bounds.critical_snr(d=784), 4)
     0.0134
     """
     return snr(math.sqrt(check_count("d", d)), d, alpha)

@@ -75,7 +75,8 @@ def equalize(bank: MemoryBank, beta: float) -> MemoryBank:
 class ConditionedCoordinates:
     """Values of some of d coordinates.
 
-    >>> conditioned = ConditionedCoordinates.of({0: 0.5, -1: 2.0}, d=4)
+    >>> import stochattn as sa
+    >>> conditioned = sa.conditioning.ConditionedCoordinates.of({0: 0.5, -1: 2.0}, d=4)
     >>> conditioned.free, conditioned.values
     (array([1, 2]), array([0.5, 2. ]))
     """
@@ -158,7 +159,8 @@ def condition(bank: MemoryBank, values: Mapping[int, float], beta: float) -> Mem
 def fill(samples: ArrayLike, values: Mapping[int, float]) -> Array:
     """Full rows (..., d) from samples of the free coordinates (..., d_free) and the conditioned values.
 
-    >>> fill([[0.1, 0.2]], {0: 9.0})
+    >>> import stochattn as sa
+    >>> sa.conditioning.fill([[0.1, 0.2]], {0: 9.0})
     array([[9. , 0.1, 0.2]])
     """
     samples = as_floats(samples, "samples")

@@ -38,8 +38,9 @@ def energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 def table_energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """½‖xi‖² − lse_beta(X xi): the energy of the paper's tables, Eq. 3 without log K/beta + M²/2; (..., d) -> (...).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(float(table_energy([1.0, 0.0], bank, beta=100.0)), 6)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(float(sa.energy.table_energy([1.0, 0.0], bank, beta=100.0)), 6)
     -0.5
     """
     rows = check_states(xi, bank)
@@ -53,8 +54,9 @@ def weights(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 
     beta = inf is hard attention: all weight on the largest overlap, shared between ties.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> weights([0.6, 0.5], bank, beta=10.0).round(4)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.weights([0.6, 0.5], bank, beta=10.0).round(4)
     array([0.7311, 0.2689])
     """
     rows = check_states(xi, bank)
@@ -88,8 +90,9 @@ def attend(xi: ArrayLike, bank: MemoryBank, beta: float, values: ArrayLike | Non
 def score(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """∇ log p_beta(xi) = beta (T(xi) − xi) (Section 4.2); (..., d) -> (..., d).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> score([0.5, 0.5], bank, beta=10.0).round(6) + 0
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.score([0.5, 0.5], bank, beta=10.0).round(6) + 0
     array([0., 0.])
     """
     return check_beta(beta) * (attend(xi, bank, beta) - check_states(xi, bank))
@@ -98,8 +101,9 @@ def score(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
     """Log of the normalized weights of the mixture, r_k exp(beta ‖m_k‖²/2): (K,).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.1]])
-    >>> np.exp(mixture_log_weights(bank, beta=10.0)).round(4)
+    >>> import numpy as np, stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.1]])
+    >>> np.exp(sa.energy.mixture_log_weights(bank, beta=10.0)).round(4)
     array([0.2592, 0.7408])
     """
     raw = require_bank(bank).log_r + bank.check_beta(beta) / 2 * bank.norms_squared
@@ -109,8 +113,9 @@ def mixture_log_weights(bank: MemoryBank, beta: float) -> Array:
 def log_density(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """log p_beta(xi), the normalized density of the Gaussian mixture ∝ exp(−beta E); (..., d) -> (...).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> log_density([[1.0, 0.0], [2.0, 0.0]], bank, beta=10.0).round(4)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.log_density([[1.0, 0.0], [2.0, 0.0]], bank, beta=10.0).round(4)
     array([-0.2284, -5.2284])
     """
     energies = table_energy(xi, bank, beta)
@@ -121,8 +126,9 @@ def log_density(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
 def hessian(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """∇²E = I − beta Xᵀ (diag p − p pᵀ) X, with memories in rows (Eq. 16); (..., d) -> (..., d, d).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> hessian([0.5, 0.5], bank, beta=1.0).round(6)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.hessian([0.5, 0.5], bank, beta=1.0).round(6)
     array([[0.75, 0.25],
            [0.25, 0.75]])
     """
@@ -146,8 +152,9 @@ def _add_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tup
 def entropy(xi: ArrayLike, bank: MemoryBank, beta: float) -> Array:
     """H = −Σ p_k log p_k of the attention weights, in nats (Section 4.3); (..., d) -> (...).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> entropy([[0.5, 0.5], [9.0, 0.0]], bank, beta=10.0).round(4)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.entropy([[0.5, 0.5], [9.0, 0.0]], bank, beta=10.0).round(4)
     array([0.6931, 0.    ])
     """
     rows = check_states(xi, bank)
@@ -165,8 +172,9 @@ def retrieve(xi: ArrayLike, bank: MemoryBank, beta: float, max_steps: int = 1000
     beta = inf retrieves the memory with the largest overlap; max_steps=1 is one attention step.
     Warns if some state still moves by more than `tolerance` (relative to M) after more than one step.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> retrieve([0.9, 0.3], bank, beta=20.0).round(4)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.energy.retrieve([0.9, 0.3], bank, beta=20.0).round(4)
     array([1., 0.])
     """
     check_count("max_steps", max_steps)

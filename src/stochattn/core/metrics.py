@@ -28,7 +28,8 @@ MAX_NEIGHBOR_ROWS = 10_000  # memories whose nearest neighbors are searched for 
 class Estimate(NamedTuple):
     """A value and its standard error over chains.
 
-    >>> str(Estimate(0.1524, 0.0007))
+    >>> import stochattn as sa
+    >>> str(sa.metrics.Estimate(0.1524, 0.0007))
     '0.152 ± 0.001'
     """
 
@@ -59,8 +60,9 @@ class Summary(NamedTuple):
 def max_cosine(xi: ArrayLike, bank: MemoryBank) -> Array:
     """max_k cos(xi, m_k) over the kept memories; (..., d) -> (...). A state of zeros has cosine 0.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> max_cosine([[2.0, 0.0], [1.0, 1.0]], bank).round(4)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.metrics.max_cosine([[2.0, 0.0], [1.0, 1.0]], bank).round(4)
     array([1.    , 0.7071])
     """
     samples = check_states(xi, bank)
@@ -79,8 +81,9 @@ def max_cosine(xi: ArrayLike, bank: MemoryBank) -> Array:
 def novelty(xi: ArrayLike, bank: MemoryBank) -> Array:
     """1 − max_k cos(xi, m_k) (Section 5); (..., d) -> (...).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> novelty([[2.0, 0.0], [1.0, 1.0]], bank).round(4)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.metrics.novelty([[2.0, 0.0], [1.0, 1.0]], bank).round(4)
     array([0.    , 0.2929])
     """
     return 1 - max_cosine(xi, bank)
@@ -91,8 +94,9 @@ def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None 
 
     A row of zeros has no direction: its cosines are zero.
 
+    >>> import numpy as np, stochattn as sa
     >>> stored = np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> cosine_novelty(np.array([[3.0, 0.0], [-1.0, 0.0]]), stored)
+    >>> sa.metrics.cosine_novelty(np.array([[3.0, 0.0], [-1.0, 0.0]]), stored)
     array([0., 1.])
     """
     unit = stored / arrays.lengths_of_directions(np.linalg.norm(stored, axis=1, keepdims=True))
@@ -110,7 +114,8 @@ def diversity(xi: ArrayLike) -> float:
 
     Σ_{i≠j} cos(x_i, x_j) = ‖Σ x̂_i‖² − Σ ‖x̂_i‖², so the pairs are never formed.
 
-    >>> diversity([[1.0, 0.0], [0.0, 1.0]])
+    >>> import stochattn as sa
+    >>> sa.metrics.diversity([[1.0, 0.0], [0.0, 1.0]])
     1.0
     """
     samples = as_floats(xi, "xi")
@@ -128,8 +133,9 @@ def diversity(xi: ArrayLike) -> float:
 def mean_energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> float:
     """Ē of the tables, the mean energy without its constants (see `energy.table_energy`); (..., d) -> a number.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> round(mean_energy(bank.patterns, bank, beta=100.0), 6)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(sa.metrics.mean_energy(bank.patterns, bank, beta=100.0), 6)
     -0.5
     """
     return float(table_energy(xi, bank, beta).mean())
@@ -138,8 +144,9 @@ def mean_energy(xi: ArrayLike, bank: MemoryBank, beta: float) -> float:
 def share_below_zero(xi: ArrayLike, bank: MemoryBank, beta: float) -> float:
     """Share of samples (..., d) with a negative `table_energy`, called "on manifold" in the tables.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> share_below_zero([[1.0, 0.0], [3.0, 0.0]], bank, beta=100.0)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.metrics.share_below_zero([[1.0, 0.0], [3.0, 0.0]], bank, beta=100.0)
     0.5
     """
     return float((to_numpy(table_energy(xi, bank, beta)) < 0).mean())
@@ -148,7 +155,8 @@ def share_below_zero(xi: ArrayLike, bank: MemoryBank, beta: float) -> float:
 def frechet_diagonal(xi: ArrayLike, reference: ArrayLike) -> float:
     """‖μ₁ − μ₂‖² + ‖σ₁ − σ₂‖² over coordinates, the diagonal Fréchet distance of two samples (..., d).
 
-    >>> frechet_diagonal([[0.0, 0.0], [2.0, 2.0]], [[1.0, 0.0], [3.0, 2.0]])
+    >>> import stochattn as sa
+    >>> sa.metrics.frechet_diagonal([[0.0, 0.0], [2.0, 2.0]], [[1.0, 0.0], [3.0, 2.0]])
     1.0
     """
     first, second = (to_numpy(as_floats(x, name)) for x, name in ((xi, "xi"), (reference, "reference")))
@@ -164,8 +172,9 @@ def near_copies(xi: ArrayLike, bank: MemoryBank, threshold: float | None = None)
 
     By default that is the first percentile of the memories' distances to their nearest neighbors, without duplicates.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> near_copies([[1.0, 0.1], [0.5, 0.5]], bank, threshold=0.2)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.metrics.near_copies([[1.0, 0.1], [0.5, 0.5]], bank, threshold=0.2)
     0.5
     """
     if threshold is None:
@@ -179,7 +188,8 @@ def near_copies(xi: ArrayLike, bank: MemoryBank, threshold: float | None = None)
 def over_chains(per_chain: ArrayLike) -> float:
     """Standard error from one mean per chain (n_chains,): their standard deviation over √n_chains; NaN for one chain.
 
-    >>> round(over_chains([1.0, 3.0, 5.0, 7.0]), 4)
+    >>> import stochattn as sa
+    >>> round(sa.metrics.over_chains([1.0, 3.0, 5.0, 7.0]), 4)
     1.291
     """
     means = to_numpy(per_chain).astype(np.float64)

@@ -65,8 +65,9 @@ def _closer(first: _Closest, second: _Closest) -> _Closest:
 def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
     """Index of the nearest kept memory and the distance to it; (..., d) -> (...), (...).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> index, distance = nearest_memory([[0.9, 0.0], [0.0, 3.0]], bank)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> index, distance = sa.neighbors.nearest_memory([[0.9, 0.0], [0.0, 3.0]], bank)
     >>> index, distance.round(6)
     (array([0, 1]), array([0.1, 2. ]))
     """
@@ -80,8 +81,9 @@ def nearest_memory(xi: ArrayLike, bank: MemoryBank) -> tuple[Array, Array]:
 def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyArray:
     """Distance from each kept memory, or from `max_rows` evenly spaced ones, to the nearest other one: (K_kept,).
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> neighbor_distances(bank).round(4)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.neighbors.neighbor_distances(bank).round(4)
     array([1.4142, 1.4142])
     """
     K = len(require_bank(bank).kept)
@@ -101,7 +103,8 @@ def neighbor_distances(bank: MemoryBank, max_rows: int | None = None) -> NumpyAr
 def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
     """Index of the row of `others`, or of the other rows, nearest to each row or each chosen one: (n, d) -> (n,).
 
-    >>> nearest_rows([[0.0], [1.0], [5.0]])
+    >>> import stochattn as sa
+    >>> sa.neighbors.nearest_rows([[0.0], [1.0], [5.0]])
     array([1, 0, 1])
     """
     return _search(rows, others, chosen)[0]
@@ -110,7 +113,8 @@ def nearest_rows(rows: ArrayLike, others: ArrayLike | None = None, chosen: Numpy
 def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: NumpyArray | None = None) -> NumpyArray:
     """Distance from each row (n, d) to the row that `nearest_rows` finds: (n,).
 
-    >>> nearest_distances([[0.0], [1.0], [5.0]])
+    >>> import stochattn as sa
+    >>> sa.neighbors.nearest_distances([[0.0], [1.0], [5.0]])
     array([1., 1., 4.])
     """
     return _search(rows, others, chosen)[1]
@@ -119,7 +123,8 @@ def nearest_distances(rows: ArrayLike, others: ArrayLike | None = None, chosen: 
 def k_nearest(rows: NumpyArray, k: int) -> NumpyArray:
     """Indices of the k rows nearest to each row, itself included, in no particular order: (K, d) -> (K, k).
 
-    >>> np.sort(k_nearest(np.array([[0.0], [1.0], [5.0]]), 2))
+    >>> import numpy as np, stochattn as sa
+    >>> np.sort(sa.neighbors.k_nearest(np.array([[0.0], [1.0], [5.0]]), 2))
     array([[0, 1],
            [0, 1],
            [1, 2]])
@@ -134,7 +139,8 @@ def have_duplicates(rows: ArrayLike, tolerance: float) -> NumpyArray:
 
     Rows that are close have projections that are close, so that only neighbors along one direction are compared.
 
-    >>> have_duplicates([[0.0], [1.0], [1.0 + 1e-12]], tolerance=1e-9)
+    >>> import stochattn as sa
+    >>> sa.neighbors.have_duplicates([[0.0], [1.0], [1.0 + 1e-12]], tolerance=1e-9)
     array([False,  True,  True])
     """
     points = as_rows(rows, "rows")

@@ -34,7 +34,8 @@ __all__ += ["knee", "leave_one_out", "natural", "novelty_at", "novelty_curve", "
 class BetaRule(StrEnum):
     """The rule that chose beta.
 
-    >>> [rule.value for rule in RULES]
+    >>> import stochattn as sa
+    >>> [rule.value for rule in sa.temperature.RULES]
     ['natural', 'inflection', 'knee', 'leave_one_out']
     """
 
@@ -54,7 +55,8 @@ RULES = (BetaRule.NATURAL, BetaRule.INFLECTION, BetaRule.KNEE, BetaRule.LEAVE_ON
 class Temperature:
     """An inverse temperature and the rule that chose it; `novelty` is the target of the rule of that name.
 
-    >>> Temperature(20.0)
+    >>> import stochattn as sa
+    >>> sa.temperature.Temperature(20.0)
     Temperature(beta=20.0, rule=<BetaRule.GIVEN: 'given'>, novelty=None)
     """
 
@@ -77,7 +79,8 @@ def choose(
 ) -> Temperature:
     """The temperature for a beta, the name of a rule, or a target novelty.
 
-    >>> choose(np.eye(8), "inflection").rule.value
+    >>> import numpy as np, stochattn as sa
+    >>> sa.temperature.choose(np.eye(8), "inflection").rule.value
     'inflection'
     """
     bank = as_bank(memories)
@@ -94,7 +97,8 @@ def choose(
 def by_rule(memories: Memories, rule: BetaRule, *, equal_weights: bool = False) -> float:
     """The beta that a rule chooses; `inflection` and `knee` do not depend on `equal_weights`.
 
-    >>> round(by_rule(np.eye(8), BetaRule.KNEE), 2)
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.by_rule(np.eye(8), sa.temperature.BetaRule.KNEE), 2)
     2.28
     """
     if rule in (BetaRule.INFLECTION, BetaRule.KNEE):
@@ -105,7 +109,8 @@ def by_rule(memories: Memories, rule: BetaRule, *, equal_weights: bool = False) 
 def entropy_curve(memories: Memories, betas: ArrayLike, probes: ArrayLike | None = None) -> EntropyCurve:
     """H(beta) with its first two derivatives in closed form (Prop. 3, Eq. 10, 11), averaged over probes (n, d).
 
-    >>> entropy_curve(np.eye(8), [1.0, 10.0]).entropy.round(4)
+    >>> import numpy as np, stochattn as sa
+    >>> sa.temperature.entropy_curve(np.eye(8), [1.0, 10.0]).entropy.round(4)
     array([1.9943, 0.0035])
     """
     attention, _, unit = _attention_in_units(memories, probes)
@@ -121,7 +126,8 @@ def inflection(memories: Memories, probes: ArrayLike | None = None) -> float:
     It marks where attention turns sharp. Samples at this temperature are far too noisy (see docs/method.md);
     `natural` chooses a beta to generate at.
 
-    >>> round(inflection(np.eye(8)), 3)
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.inflection(np.eye(8)), 3)
     2.718
     """
     attention, bank, unit = _attention_in_units(memories, probes)
@@ -141,7 +147,8 @@ def knee(memories: Memories) -> float:
     It is the grid point with the least second difference of H in log beta, among 50 log-spaced points from 0.1 to 500,
     with H averaged over the first 20 memories. The grid assumes unit norms.
 
-    >>> round(knee(np.eye(8)), 3)
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.knee(np.eye(8)), 3)
     2.285
     """
     bank, unit = _in_units(memories)
@@ -161,7 +168,8 @@ def leave_one_out(memories: Memories, *, equal_weights: bool = False) -> float:
 
     For more than 4,096 memories it is the sum over some of them, evenly spaced, at least 20.
 
-    >>> round(leave_one_out(np.eye(8)), 3)
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.leave_one_out(np.eye(8)), 3)
     4.0
     """
     bank, unit = _in_units(memories, at_least=2)
@@ -187,7 +195,8 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
     error in beta is about 2.5/√(2 d 4096), 3 % at d = 1 and 0.1 % at d = 784. A large bank (over 2^24 numbers) is not
     copied: a few passes use 256 of its memories and at least 128 draws, with an error in beta of a few per cent.
 
-    >>> round(natural(np.eye(8)), 2)
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.natural(np.eye(8)), 2)
     3.13
     """
     bank, unit = _in_units(memories, at_least=2)
@@ -206,7 +215,8 @@ def natural(memories: Memories, *, equal_weights: bool = False) -> float:
 def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = False) -> float:
     """The beta at which draws of p_beta have this mean novelty, 1 − max cos, solved on the draws of `natural`.
 
-    >>> round(for_novelty(np.eye(8), 0.1), 1)
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.for_novelty(np.eye(8), 0.1), 1)
     31.5
     """
     bank, unit = _in_units(memories)
@@ -224,7 +234,8 @@ def for_novelty(memories: Memories, novelty: float, *, equal_weights: bool = Fal
 def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) -> float:
     """The mean novelty of draws of p_beta, computed on the draws of `natural`; the inverse of `for_novelty`.
 
-    >>> round(novelty_at(np.eye(8), 40.0), 2)
+    >>> import numpy as np, stochattn as sa
+    >>> round(sa.temperature.novelty_at(np.eye(8), 40.0), 2)
     0.08
     """
     return novelty_curve(memories, equal_weights=equal_weights)(beta)
@@ -233,7 +244,8 @@ def novelty_at(memories: Memories, beta: float, *, equal_weights: bool = False) 
 def novelty_curve(memories: Memories, *, equal_weights: bool = False) -> Callable[[float], float]:
     """`novelty_at` as a function of beta, which uses the same draws at every call.
 
-    >>> novelty = novelty_curve(np.eye(8))
+    >>> import numpy as np, stochattn as sa
+    >>> novelty = sa.temperature.novelty_curve(np.eye(8))
     >>> novelty(100.0) < novelty(10.0)
     True
     """
@@ -245,7 +257,8 @@ def novelty_curve(memories: Memories, *, equal_weights: bool = False) -> Callabl
 def random_pattern(d: int) -> float:
     """√d, the beta of the transition for random unit memories (Section 4.3).
 
-    >>> random_pattern(784)
+    >>> import stochattn as sa
+    >>> sa.temperature.random_pattern(784)
     28.0
     """
     return math.sqrt(check_count("d", d))

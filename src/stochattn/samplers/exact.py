@@ -57,7 +57,9 @@ def draw(bank: MemoryBank, beta: float, n: int, seed: int, first: int = 0, n_thr
     They are in the bank's namespace and dtype. Draw i depends on (seed, i) only, whatever is drawn beside it. A bank in
     a dask.array gives a lazy dask.array.
 
-    >>> draw(MemoryBank([[1.0, 0.0], [0.0, 1.0]]), 20.0, 3, 0).shape
+    >>> import stochattn as sa
+    >>> from stochattn.samplers import draw
+    >>> draw(sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]]), 20.0, 3, 0).shape
     (3, 2)
     """
     require_room(bank, n, ", or to a file: sample(n, out='new.npy')")

@@ -24,8 +24,9 @@ __all__ = ["HeadDraws", "Heads", "pca", "projected"]
 class HeadDraws:
     """What `Heads.run` returns: the joined `samples` (n_chains, n_kept, d), and the draws of each head.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> heads = projected(bank, [[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> heads = sa.multihead.projected(bank, [[[1.0, 0.0]], [[0.0, 1.0]]])
     >>> heads.run(20.0, n_chains=3, n_steps=20, warmup=0, thin=10, rng=0)
     HeadDraws(2 heads, 3 chains x 2 kept, d=2)
     """
@@ -47,8 +48,9 @@ class Heads:
     inputs:  W_h (d_h, d): the state of head h is W_h (xi − origin)
     output:  W_O (d, Σ d_h): the heads' states z are joined to offset + W_O [z_1; …; z_H]
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> heads = projected(bank, [[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> heads = sa.multihead.projected(bank, [[[1.0, 0.0]], [[0.0, 1.0]]])
     >>> heads
     Heads(2 heads over K=2 memories, d=2, widths 1, 1)
     >>> heads.sample(5, beta=20.0, rng=0).shape
@@ -108,8 +110,9 @@ def projected(bank: MemoryBank, projections: Sequence[ArrayLike], output: ArrayL
 
     output: W_O (d, Σ d_h); by default the pseudo-inverse of the stacked projections, which undoes them where it can.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> projected(bank, [[[1.0, 0.0]], [[0.0, 1.0]]]).split([0.3, 0.4])
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.multihead.projected(bank, [[[1.0, 0.0]], [[0.0, 1.0]]]).split([0.3, 0.4])
     (array([0.3]), array([0.4]))
     """
     inputs = tuple(freeze(like(as_floats(W, "projections"), require_bank(bank).patterns)) for W in projections)
@@ -135,8 +138,9 @@ def pca(bank: MemoryBank, n_heads: int, n_components: int | None = None, norms: 
     head then has the same weight, and the heads of a memory do not join to it; the mean is added at the output.
     n_components: by default all with variance ("kept"), or min(K, d) ("paper").
 
-    >>> bank = MemoryBank(np.random.default_rng(0).standard_normal((10, 6)))
-    >>> heads = pca(bank, n_heads=2)
+    >>> import numpy as np, stochattn as sa
+    >>> bank = sa.MemoryBank(np.random.default_rng(0).standard_normal((10, 6)))
+    >>> heads = sa.multihead.pca(bank, n_heads=2)
     >>> np.allclose(heads.join(heads.split(bank.patterns)), bank.patterns)
     True
     """

@@ -141,7 +141,9 @@ Earlier = Checkpoint | None
 def register_sampler(name: str, sampler: type[AnySampler]) -> None:
     """Make a subclass of `stochattn.samplers.base.Sampler` known by name: `run(bank, beta, sampler=name)` drives it.
 
-    >>> register_sampler("ula", SAMPLERS["ula"])
+    >>> import stochattn as sa
+    >>> from stochattn.samplers import SAMPLERS
+    >>> sa.register_sampler("ula", SAMPLERS["ula"])
     """
     if not (isinstance(sampler, type) and issubclass(sampler, Sampler)):
         raise TypeError(f"sampler must be a subclass of Sampler; got {sampler!r}.")

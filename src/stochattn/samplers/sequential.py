@@ -21,8 +21,9 @@ from .plan import Beta, Start
 class Paths:
     """What `sequential` returns: `values` (n_paths, n_days, v), and the `draws` of the chains behind them.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> sequential(bank, 20.0, n_days=5, inner_steps=10, n_paths=3, rng=0).values.shape
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> sa.sequential(bank, 20.0, n_days=5, inner_steps=10, n_paths=3, rng=0).values.shape
     (3, 5, 2)
     """
 
@@ -52,8 +53,9 @@ def sequential(
     beta: a number, or one for each day, beta(t): regimes of volatility that a constant beta cannot have.
     The row of day t is softmax(beta X xi) values, at that day's beta; a bank without values projects to its patterns.
 
-    >>> bank = MemoryBank([[1.0, 0.0], [0.0, 1.0]])
-    >>> paths = sequential(bank, 20.0, n_days=5, inner_steps=10, n_paths=3, rng=0)
+    >>> import stochattn as sa
+    >>> bank = sa.MemoryBank([[1.0, 0.0], [0.0, 1.0]])
+    >>> paths = sa.sequential(bank, 20.0, n_days=5, inner_steps=10, n_paths=3, rng=0)
     >>> paths.values.shape
     (3, 5, 2)
     """
