@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.protein_measures import cross_fitted_ks
 from benchmarks.proteins import families, match_codec
-from stochattn.evaluation import nearest_neighbour_accuracy
+from stochattn.evaluation import nearest_neighbor_accuracy
 from stochattn.kinds.proteins.generator.latent import CalibratedLatent
 from stochattn.kinds.proteins.generator.sequences import WeightedSequences, indicators
 
@@ -39,7 +39,7 @@ def reached(new: Any, held_out: Any) -> Reached:
     m, found = len(held_out), []
     for begin in range(0, len(new) - m + 1, m):
         rows = [indicators(codes).reshape(m, -1) for codes in (held_out, new[begin : begin + m])]
-        accuracy = float(np.mean(nearest_neighbour_accuracy(*rows)))
+        accuracy = float(np.mean(nearest_neighbor_accuracy(*rows)))
         found.append(Reached(cross_fitted_ks(new[begin : begin + m], held_out), accuracy))
     return Reached(*np.mean(found, axis=0).tolist())
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import ks_2samp
 
-from stochattn.evaluation import nearest_neighbour_accuracy
+from stochattn.evaluation import nearest_neighbor_accuracy
 from stochattn.kinds.proteins.generator.sequences import GAP, indicators, nearest_identity
 from stochattn.kinds.proteins.reading import build_profile, score
 from stochattn.kinds.proteins.sequences import connected_r
@@ -49,7 +49,7 @@ def evaluated(new: Any, log_likelihood: float, stored: Any, held_out: Any, catal
     identity, true = (nearest_identity(codes, stored)[1] for codes in (new, held_out))
     rows, real = (indicators(codes).reshape(len(codes), -1) for codes in (new, held_out))
     # Each set has the size of the held-out half; the average over sets has a smaller variance.
-    sets = [nearest_neighbour_accuracy(real, rows[i : i + m]) for i in range(0, max(len(new) - m, 0) + 1, m)]
+    sets = [nearest_neighbor_accuracy(real, rows[i : i + m]) for i in range(0, max(len(new) - m, 0) + 1, m)]
     accuracy_real, accuracy_new = np.mean(sets, axis=0)
     frequencies = indicators(stored)[:, :, :GAP].mean(0)
     columns = np.flatnonzero(frequencies.max(1) >= CONSERVED)

@@ -89,16 +89,16 @@ def test_proved_bounds_hold(kind, beta):
     assert ((gradient * x).sum(1) >= a * np.square(x).sum(1) - b - 1e-9).all()
     for centred in (False, True):
         norms = np.linalg.norm(np.linalg.eigvalsh(E.hessian(x, bank, beta)), np.inf, axis=-1)
-        assert (norms <= bounds.lipschitz(bank, beta, centred=centred) + 1e-9).all()
+        assert (norms <= bounds.lipschitz(bank, beta, centered=centred) + 1e-9).all()
 
 
 @pytest.mark.parametrize("centred", [False, True])
 def test_energy_is_convex_below_the_threshold(centred):
     bank = make_bank("unequal")
-    beta = 0.99 * bounds.convexity_threshold(bank, centred=centred)
+    beta = 0.99 * bounds.convexity_threshold(bank, centered=centred)
     lowest = np.linalg.eigvalsh(E.hessian(points(300), bank, beta)).min()
     assert lowest > 0
-    assert lowest >= bounds.strong_convexity(bank, beta, centred=centred) / beta - 1e-12
+    assert lowest >= bounds.strong_convexity(bank, beta, centered=centred) / beta - 1e-12
 
 
 def test_a_subset_agrees_with_the_reduced_bank():

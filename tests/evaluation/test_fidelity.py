@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from stochattn.evaluation import fidelity, nearest_neighbour_accuracy
+from stochattn.evaluation import fidelity, nearest_neighbor_accuracy
 from stochattn.evaluation.fidelity import (
     AGREEMENT,
     SHRINKAGE,
@@ -91,7 +91,7 @@ def test_rows_that_only_a_forest_distinguishes():
     rng = np.random.default_rng(3)
     real, new = rng.normal(size=(300, 60)), rng.normal(size=(300, 60))
     new[:, 7] = np.abs(new[:, 7]) + 0.5
-    assert math.fsum(nearest_neighbour_accuracy(real, new)) / 2 < 0.62
+    assert math.fsum(nearest_neighbor_accuracy(real, new)) / 2 < 0.62
     assert two_sample_accuracy(real, new) > 0.7
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stochattn.core.neighbors import nearest_distances
-from stochattn.evaluation import held_out_metrics, nearest_neighbour_accuracy, splits
+from stochattn.evaluation import held_out_metrics, nearest_neighbor_accuracy, splits
 from stochattn.evaluation.split_half import IDEAL, membership_auc, train_proximity
 
 
@@ -49,7 +49,7 @@ def test_distances_equal_those_of_a_plain_loop():
 
 def test_ties_count_half():
     assert train_proximity([[0.0]], [[1.0]], [[-1.0]]) == 0.5
-    assert nearest_neighbour_accuracy([[0.0], [2.0]], [[0.0], [2.0]]) == (0, 0)
+    assert nearest_neighbor_accuracy([[0.0], [2.0]], [[0.0], [2.0]]) == (0, 0)
 
 
 def test_membership_auc_counts_pairs():
@@ -111,3 +111,10 @@ def test_as_many_stored_as_held_out_rows_are_compared():
     """Nearness to ten times as many rows would be nine in ten; the standard error is 0.05 here."""
     metrics = held_out_metrics(normal(500, seed=3), normal(300, seed=1), normal(30, seed=2))
     assert metrics.train_proximity == pytest.approx(0.5, abs=0.2)
+
+
+def test_the_former_spelling_of_a_measure_warns():
+    import stochattn.evaluation as evaluation
+
+    with pytest.warns(DeprecationWarning, match="nearest_neighbor_accuracy"):
+        assert evaluation.nearest_neighbour_accuracy is nearest_neighbor_accuracy

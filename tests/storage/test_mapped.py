@@ -161,7 +161,7 @@ def everything(bank, x):
             given = {"beta": 2.0} if "beta" in options else {}
             found[name] = f(*states, bank, **given)
             if "centred" in options:
-                found[f"{name}, centred"] = f(bank, **given, centred=True)
+                found[f"{name}, centred"] = f(bank, **given, centered=True)
     for name in ("weights", "attend", "retrieve"):
         found[f"{name}, hard"] = getattr(E, name)(x, bank, math.inf)
     found["values"] = E.attend(x, bank, 2.0, np.arange(2.0 * bank.K).reshape(-1, 2))
@@ -296,7 +296,7 @@ def test_operations_that_would_copy_a_large_file_are_errors(tmp_path, everything
         lambda: temperature.inflection(bank),
         lambda: temperature.for_novelty(bank, 0.1),
         lambda: temperature.novelty_at(bank, 3.0),
-        lambda: bounds.lipschitz(bank, 3.0, centred=True),
+        lambda: bounds.lipschitz(bank, 3.0, centered=True),
     ):
         with pytest.raises(ValueError, match=r"would copy the whole file of memories, 300 rows of 5"):
             call()

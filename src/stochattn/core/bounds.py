@@ -1,12 +1,16 @@
 """Bounds that the paper proves for the energy (Prop. 1, Cor. 2), and the signal-to-noise ratio of a step.
 
 The softmax covariance diag(p) − p pᵀ annihilates constants, so one vector may be subtracted from all memories before
-sigma_max is computed. With the mean subtracted (`centred=True`) no bound is worse, and on images all are far better.
+sigma_max is computed. With the mean subtracted (`centered=True`) no bound is worse, and on images all are far better.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar, cast
 
 from .._backend.arrays import Array, ArrayLike, namespace, norms_squared
 from .._backend.checks import check_alpha, check_beta, check_count
@@ -16,23 +20,40 @@ from .memory import MemoryBank, check_states, require_bank
 __all__ = ["condition_number", "convexity_threshold", "critical_snr", "dissipativity", "energy_lower_bound"]
 __all__ += ["lipschitz", "potential_lipschitz", "sigma_squared", "snr", "strong_convexity"]
 
+Bound = TypeVar("Bound", bound=Callable[..., float])
 
-def sigma_squared(bank: MemoryBank, *, centred: bool = False) -> float:
-    """σ_max² of the kept memories; `centred` subtracts their mean first.
+
+def _accept_centred(bound: Bound) -> Bound:
+    """Accept `centred`, the spelling of `centered` until version 0.2."""
+
+    @wraps(bound)
+    def call(*arguments: object, **options: object) -> float:
+        if "centred" in options:
+            warnings.warn("centred is now spelled centered.", DeprecationWarning, stacklevel=2)
+            options["centered"] = options.pop("centred")
+        return bound(*arguments, **options)
+
+    return cast(Bound, call)
+
+
+@_accept_centred
+def sigma_squared(bank: MemoryBank, *, centered: bool = False) -> float:
+    """σ_max² of the kept memories; `centered` subtracts their mean first.
 
     >>> import stochattn as sa
     >>> bank = sa.MemoryBank([[2.0, 1.0], [2.0, -1.0]])
-    >>> round(sa.bounds.sigma_squared(bank), 6), round(sa.bounds.sigma_squared(bank, centred=True), 6)
+    >>> round(sa.bounds.sigma_squared(bank), 6), round(sa.bounds.sigma_squared(bank, centered=True), 6)
     (8.0, 2.0)
     """
-    if not centred:
+    if not centered:
         return require_bank(bank).sigma_max ** 2
-    require_small(require_bank(bank).active.patterns, "the centred bound (centred=False reads it in blocks)")
+    require_small(require_bank(bank).active.patterns, "the centered bound (centered=False reads it in blocks)")
     rows = bank.active.patterns[:]
     return MemoryBank(rows - rows.mean(0)).sigma_max ** 2
 
 
-def lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
+@_accept_centred
+def lipschitz(bank: MemoryBank, beta: float, *, centered: bool = False) -> float:
     """L = 1 + βσ²/2, a Lipschitz constant of ∇E (Prop. 1).
 
     >>> import stochattn as sa
@@ -40,7 +61,7 @@ def lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
     >>> round(sa.bounds.lipschitz(bank, beta=4.0), 6)
     3.0
     """
-    return 1 + check_beta(beta) * sigma_squared(bank, centred=centred) / 2
+    return 1 + check_beta(beta) * sigma_squared(bank, centered=centered) / 2
 
 
 def dissipativity(bank: MemoryBank) -> tuple[float, float]:
@@ -67,7 +88,8 @@ def energy_lower_bound(xi: ArrayLike, bank: MemoryBank) -> Array:
     return (lengths - bank.M) ** 2 / 2
 
 
-def convexity_threshold(bank: MemoryBank, *, centred: bool = False) -> float:
+@_accept_centred
+def convexity_threshold(bank: MemoryBank, *, centered: bool = False) -> float:
     """2/σ², the β below which the energy is strictly convex, with one basin (Cor. 2); inf if σ = 0.
 
     >>> import stochattn as sa
@@ -75,11 +97,12 @@ def convexity_threshold(bank: MemoryBank, *, centred: bool = False) -> float:
     >>> round(sa.bounds.convexity_threshold(bank), 6)
     2.0
     """
-    sigma2 = sigma_squared(bank, centred=centred)
+    sigma2 = sigma_squared(bank, centered=centered)
     return 2 / sigma2 if sigma2 > 0 else math.inf
 
 
-def strong_convexity(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
+@_accept_centred
+def strong_convexity(bank: MemoryBank, beta: float, *, centered: bool = False) -> float:
     """m = β(1 − βσ²/2), the strong convexity of U = βE (Cor. 2), which guarantees nothing unless it is positive.
 
     >>> import stochattn as sa
@@ -87,10 +110,11 @@ def strong_convexity(bank: MemoryBank, beta: float, *, centred: bool = False) ->
     >>> round(sa.bounds.strong_convexity(bank, beta=1.0), 6)
     0.5
     """
-    return check_beta(beta) * (1 - beta * sigma_squared(bank, centred=centred) / 2)
+    return check_beta(beta) * (1 - beta * sigma_squared(bank, centered=centered) / 2)
 
 
-def potential_lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
+@_accept_centred
+def potential_lipschitz(bank: MemoryBank, beta: float, *, centered: bool = False) -> float:
     """L_U = β(1 + βσ²/2), a Lipschitz constant of ∇U, U = βE (Cor. 2).
 
     >>> import stochattn as sa
@@ -98,10 +122,11 @@ def potential_lipschitz(bank: MemoryBank, beta: float, *, centred: bool = False)
     >>> round(sa.bounds.potential_lipschitz(bank, beta=4.0), 6)
     12.0
     """
-    return beta * lipschitz(bank, beta, centred=centred)
+    return beta * lipschitz(bank, beta, centered=centered)
 
 
-def condition_number(bank: MemoryBank, beta: float, *, centred: bool = False) -> float:
+@_accept_centred
+def condition_number(bank: MemoryBank, beta: float, *, centered: bool = False) -> float:
     """κ = L_U/m (Appendix B); inf at and above the convexity threshold.
 
     >>> import stochattn as sa
@@ -109,8 +134,8 @@ def condition_number(bank: MemoryBank, beta: float, *, centred: bool = False) ->
     >>> round(sa.bounds.condition_number(bank, beta=1.0), 6), sa.bounds.condition_number(bank, beta=4.0)
     (3.0, inf)
     """
-    m = strong_convexity(bank, beta, centred=centred)
-    return potential_lipschitz(bank, beta, centred=centred) / m if m > 0 else math.inf
+    m = strong_convexity(bank, beta, centered=centered)
+    return potential_lipschitz(bank, beta, centered=centered) / m if m > 0 else math.inf
 
 
 def snr(beta: float, d: int, alpha: float = 0.01) -> float:

@@ -22,7 +22,7 @@ from .._backend.products import limit_to_one_thread
 from .._backend.random import Purpose, generator
 from ..core.neighbors import as_rows, nearest_distances, spaced_indices
 from ..kinds.codec import Codec, Items
-from ..kinds.comparison import Measure, nearest_neighbour_accuracy, share_below, share_near
+from ..kinds.comparison import Measure, nearest_neighbor_accuracy, share_below, share_near
 from ..kinds.generator import LIBRARY, HasRows
 from ..kinds.options import option_fields
 from ..synthesizer.synthesizer import Synthesizer
@@ -61,7 +61,7 @@ def held_out_metrics(new: ArrayLike, stored: ArrayLike, held_out: ArrayLike) -> 
         train_proximity(new, *as_many),
         float(np.median(to_stored)) / median if median > 0 else math.nan,
         share_near(to_stored, real),
-        *nearest_neighbour_accuracy(held_out, new),
+        *nearest_neighbor_accuracy(held_out, new),
     )
 
 

@@ -145,12 +145,12 @@ def correlations(rows: Array) -> Array:
     return matrix
 
 
-def nearest_neighbour_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, float]:
+def nearest_neighbor_accuracy(real: ArrayLike, new: ArrayLike) -> tuple[float, float]:
     """Share of real and of new rows (n, d) whose nearest other row is of the same set; equally many are compared.
 
     >>> import numpy as np
-    >>> from stochattn.evaluation import nearest_neighbour_accuracy
-    >>> nearest_neighbour_accuracy([[0.0], [0.1]], [[5.0], [5.1]])
+    >>> from stochattn.evaluation import nearest_neighbor_accuracy
+    >>> nearest_neighbor_accuracy([[0.0], [0.1]], [[5.0], [5.1]])
     (1.0, 1.0)
     """
     real, new = as_rows(real, "real"), as_rows(new, "new")
@@ -170,7 +170,7 @@ def two_sample_accuracy(real: Array, new: Array) -> float:
     rows = np.concatenate([vectors[spaced_indices(len(vectors), n)] for vectors in (real, new)])
     rows = rows[:, spaced_indices(rows.shape[1], MAX_PREDICTORS)]
     forest = ExtraTreesClassifier(2 * N_TREES, bootstrap=True, oob_score=True, min_samples_leaf=2, random_state=0)
-    by_neighbor = math.fsum(nearest_neighbour_accuracy(real, new)) / 2
+    by_neighbor = math.fsum(nearest_neighbor_accuracy(real, new)) / 2
     return max(by_neighbor, float(forest.fit(rows, np.repeat([0, 1], n)).oob_score_))
 
 

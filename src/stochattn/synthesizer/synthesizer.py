@@ -485,6 +485,9 @@ def fit(
     """
     jobs = check_jobs(n_jobs)
     check_boolean("trial", trial)
+    if "colour" in options:
+        warnings.warn("colour is now spelled color.", DeprecationWarning, stacklevel=2)
+        options["color"] = options.pop("colour")
     return fit_kind(kind_for(source, kind), source, kind is None, generator, trial, jobs, options)
 
 

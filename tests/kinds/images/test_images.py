@@ -240,7 +240,9 @@ def test_grey_jpeg_saved_in_colour_stays_grey(tmp_path):
     codec = read(tmp_path)
     assert codec.stored.shape == (3, 16, 16)
     assert "ignored as noise" in codec.notes[0]
-    assert read(tmp_path, colour=True).stored.shape == (3, 16, 16, 3)
+    assert read(tmp_path, color=True).stored.shape == (3, 16, 16, 3)
+    with pytest.warns(DeprecationWarning, match="color"):
+        assert sa.fit(tmp_path, colour=True).codec.stored.shape == (3, 16, 16, 3)
 
 
 def test_mixed_sizes_and_modes_become_one_with_a_note(tmp_path):
@@ -256,9 +258,9 @@ def test_mixed_sizes_and_modes_become_one_with_a_note(tmp_path):
     assert (codec.stored[codec.ids.index("white.png")] == 255).all()
     assert codec.notes == (
         "2 of 6 images were resized to 16x16 pixels, cropped where the shape differs; size= chooses another",
-        "2 of 6 images have color, and all are kept as RGB; colour=False makes them gray",
+        "2 of 6 images have color, and all are kept as RGB; color=False makes them gray",
     )
-    assert read(tmp_path, colour=False).stored.shape == (6, 16, 16)
+    assert read(tmp_path, color=False).stored.shape == (6, 16, 16)
 
 
 def test_large_images_are_shrunk_and_size_overrides(tmp_path):
@@ -388,7 +390,7 @@ def test_arrays_in_memory_take_the_options_of_files():
     assert codec.stored.shape == (4, 6, 5)
     assert (codec.ids, codec.labels) == (("a", "b", "c", "d"), ("0", "0", "1", "1"))
     assert codec_of(blobs(2, 200, 10)).stored.shape == (2, 200, 10)
-    assert codec_of(images, colour=True).stored.shape == (4, 12, 10, 3)
+    assert codec_of(images, color=True).stored.shape == (4, 12, 10, 3)
 
 
 def test_recognition(tmp_path):

@@ -292,7 +292,7 @@ def test_the_description_names_the_identity_and_its_target():
 @pytest.mark.parametrize("name", ["PF00076_seed.sto", "PF00014_seed.sto"])
 def test_half_of_a_pfam_family_predicts_the_other(name):
     from benchmarks.protein_measures import cross_fitted_ks
-    from stochattn.evaluation import nearest_neighbour_accuracy, splits
+    from stochattn.evaluation import nearest_neighbor_accuracy, splits
 
     whole = stochattn.fit(Path(os.environ["STOCHATTN_DATA"]) / "pfam" / name).codec.stored
     figures = []
@@ -300,7 +300,7 @@ def test_half_of_a_pfam_family_predicts_the_other(name):
         stored, held_out = whole[split.stored], whole[split.held_out]
         new, _, _ = latent(stored).sample(len(held_out), np.random.default_rng(0))
         identity, true = (nearest_identity(codes, stored)[1] for codes in (new, held_out))
-        accuracy = nearest_neighbour_accuracy(*(indicators(codes).reshape(len(codes), -1) for codes in (held_out, new)))
+        accuracy = nearest_neighbor_accuracy(*(indicators(codes).reshape(len(codes), -1) for codes in (held_out, new)))
         figures.append(
             (cross_fitted_ks(new, held_out), identity.mean() - true.mean(), np.mean(accuracy), identity.max())
         )

@@ -31,7 +31,7 @@ class ImageOptions:
     """Options of reading."""
 
     size: str | None = option(None, "Resize images. [the most common size, at most 128 pixels a side]", metavar="WxH")
-    colour: bool | None = option(None, "Read images in color or in gray. [in color if any image has color]")
+    color: bool | None = option(None, "Read images in color or in gray. [in color if any image has color]")
     ids: Sequence[str] | None = None  # a name for each image, in place of the names that were read
     labels: Sequence[str] | None = None  # the class of each image, in place of the classes that were read
 

@@ -46,7 +46,7 @@ def read(path: Path, options: ImageOptions, parts: Sequence[Path] = ()) -> Image
     if not parts and _is_folder(path):
         codec = _from_folder(path, options)
     else:
-        codec = _resize_all(_join(parts) if parts else _read_arrays(path), options.size, options.colour)
+        codec = _resize_all(_join(parts) if parts else _read_arrays(path), options.size, options.color)
     return _name_images(codec, options).require_variety(str(path))
 
 
@@ -54,7 +54,7 @@ def convert_array(array: Array, options: ImageOptions) -> ImageCodec:
     """The images of an array, at their own size unless another is given."""
     levels, notes = convert_pixels(array, "images", rescale=True)
     codec = ImageCodec(levels, tuple(str(i + 1) for i in range(len(levels))), notes=notes)
-    codec = _resize_all(codec, options.size or f"{levels.shape[2]}x{levels.shape[1]}", options.colour)
+    codec = _resize_all(codec, options.size or f"{levels.shape[2]}x{levels.shape[1]}", options.color)
     return _name_images(codec, options).require_variety("images")
 
 
@@ -149,10 +149,10 @@ def convert_color(images: Array, color: bool | None) -> tuple[Array, tuple[str, 
         return (np.repeat(images[..., None], 3, axis=3) if color else images), ()
     n, n_colored = len(images), sum(map(_has_color, images))
     if color or (color is None and n_colored):
-        note = f"{n_colored} of {n} images have color, and all are kept as RGB; colour=False makes them gray"
+        note = f"{n_colored} of {n} images have color, and all are kept as RGB; color=False makes them gray"
         return images, (note,) if 0 < n_colored < n else ()
     is_noisy = color is None and (images != images[..., :1]).any()
-    note = f"color differences of up to {MAX_CHROMA_NOISE} of 255 were ignored as noise; colour=True keeps them"
+    note = f"color differences of up to {MAX_CHROMA_NOISE} of 255 were ignored as noise; color=True keeps them"
     gray = np.stack([np.asarray(Image.fromarray(image).convert("L")) for image in images])
     return gray, (note,) if is_noisy else ()
 
@@ -201,7 +201,7 @@ def _from_folder(folder: Path, options: ImageOptions) -> ImageCodec:
     skipped = "file is not an image and was skipped", "files are not images and were skipped"
     skip_notes = [with_count(n_skipped, *skipped)] if n_skipped else []
     file_notes = [with_count(counts[remark], *remark) for remark in (TRANSPARENT, DEEP, FRAMES) if counts[remark]]
-    images, color_notes = convert_color(images, options.colour)
+    images, color_notes = convert_color(images, options.color)
     notes = (*skip_notes, *size_notes, *file_notes, *color_notes)
     ids = tuple(file.relative_to(folder).as_posix() for file in files)
     return ImageCodec(images, ids, folders_of(ids), notes)
