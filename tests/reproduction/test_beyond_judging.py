@@ -19,17 +19,17 @@ def normal(n, shift=0.0, seed=0):
 
 def test_the_nearest_neighbor_accuracy_is_half_for_one_law_one_for_two_and_less_for_copies():
     """400 rows of one law: an error of 0.035 with dependent neighbours."""
-    assert judging.nearest_neighbor_accuracy(normal(200), normal(200, seed=1))[0] == pytest.approx(0.5, abs=0.1)
-    assert judging.nearest_neighbor_accuracy(normal(200), normal(200, 3.0, 1))[0] > 0.95
+    assert judging.nearest_neighbour_accuracy(normal(200), normal(200, seed=1))[0] == pytest.approx(0.5, abs=0.1)
+    assert judging.nearest_neighbour_accuracy(normal(200), normal(200, 3.0, 1))[0] > 0.95
     rows = normal(200)
-    assert judging.nearest_neighbor_accuracy(rows, rows) == (0.0, 0.0, 0.0)
+    assert judging.nearest_neighbour_accuracy(rows, rows) == (0.0, 0.0, 0.0)
     twice = np.repeat(rows[:100], 2, axis=0)  # equal distances to both kinds
-    assert judging.nearest_neighbor_accuracy(twice, twice) == (0.0, 0.0, 0.0)
+    assert judging.nearest_neighbour_accuracy(twice, twice) == (0.0, 0.0, 0.0)
 
 
 def test_duplicates_among_made_rows_count_for_the_classifier_on_made_rows_only():
     made = np.repeat(normal(20), 5, axis=0)
-    overall, on_made, on_real = judging.nearest_neighbor_accuracy(made, normal(100, seed=1))
+    overall, on_made, on_real = judging.nearest_neighbour_accuracy(made, normal(100, seed=1))
     assert on_made == 1.0
     assert overall == pytest.approx((on_made + on_real) / 2)
     assert on_real > 0.5

@@ -428,7 +428,7 @@ class ProbeDraws:
             yield self.between + s * overlaps, [self.norms[k], 2 * s * noise, s**2 * self.squares[part]]
 
     def _overlaps(self, part: slice) -> NumpyArray:
-        return self.eps[part] @ self.patterns.T if self.overlaps is None else self.overlaps
+        return self.eps[part] @ self.patterns.T if self.overlaps is None else self.overlaps[part]
 
 
 def _pick(uniforms: Array, beta: float, log_r: Array, norms: Array, equal_weights: bool) -> NumpyArray:

@@ -106,5 +106,5 @@ def test_a_name_between_two_ends_that_no_column_has():
 def test_the_density_of_conditioned_rows_is_refused_with_the_remedy(options, given):
     frame = amounts()
     synth = sa.fit(frame, **options).condition(given)
-    with pytest.raises(ValueError, match=r"^log_density must be called before condition\(\): draws that meet"):
+    with pytest.raises(ValueError, match=r"^log_density must be called before condition\(\): draws under a condition"):
         synth.log_density(frame[:2])
