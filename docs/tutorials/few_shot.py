@@ -71,8 +71,8 @@ for seed in range(5):
     more = np.repeat(y, NEW // len(x)), np.repeat(np.arange(10), NEW // 10)
     training = (x, y), (np.r_[x, noisy], np.r_[y, more[0]]), (np.r_[x, new], np.r_[y, more[1]])
     for i, model in enumerate(MODELS.values()):
-        for j, (images, labels) in enumerate(training):
-            model.fit(images.reshape(len(images), -1) / 255, labels)
+        for j, (examples, labels) in enumerate(training):
+            model.fit(examples.reshape(len(examples), -1) / 255, labels)
             scores[i, j, seed] = model.score(images[others].reshape(len(others), -1) / 255, digits.target[others])
 
 for model, values in zip(MODELS, scores, strict=True):

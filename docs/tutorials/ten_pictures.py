@@ -119,4 +119,4 @@ plt.show()
 # reach the exact energy in some 200 steps (8), and MALA needs steps well below 0.4 (9). The last figure is the
 # point: at the natural beta, draws are as far from the stored digits as these are from each other; colder draws are
 # copies, and at the inflection they are noise (10). Every draw is one stored digit plus white noise, at any beta, as
-# image 6 shows. That is why `fit` uses other generators for images, tables, sequences and signals.
+# figure 6 shows. That is why `fit` uses other generators for images, tables, sequences and signals.
