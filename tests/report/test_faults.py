@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import stochattn as sa
-from stochattn.evaluation.fidelity import DIFFERENCES, PARTS, TRAINING, Relabeling
+from stochattn.evaluation.fidelity import AGREEMENT, DIFFERENCES, PARTS, TRAINING, Relabeling
 from stochattn.kinds import Batch, Settings
 from stochattn.kinds.registry import read_labels
 from stochattn.kinds.tables.kind import KIND
@@ -222,7 +222,8 @@ def test_divisions_do_not_explain_faults():
     assert "nearness" not in explained(lambda rng: stored + 0.001 * rng.normal(size=stored.shape), 0)
 
 
-def test_divisions_explain_classes_of_real_items_and_not_permuted_ones():
+@pytest.mark.parametrize("name", [TRAINING, AGREEMENT])
+def test_divisions_explain_classes_of_real_items_and_not_permuted_ones(name):
     """Items of classes that overlap train a classifier a little worse by chance, and permuted ones much worse."""
     explained = np.zeros((2, 6), dtype=bool)
     for seed in range(6):
@@ -233,7 +234,7 @@ def test_divisions_explain_classes_of_real_items_and_not_permuted_ones():
         codec = sa.fit(stored.assign(group=labels[0]), "table", label="group").codec
         for i, of_new in enumerate((labels[1], rng.permutation(labels[1]))):
             pair = (codec.stored, new.assign(group=of_new))
-            explained[i, seed] = Relabeling(KIND, codec, *pair, seed, classes=(labels[0], of_new)).explains(TRAINING)
+            explained[i, seed] = Relabeling(KIND, codec, *pair, seed, classes=(labels[0], of_new)).explains(name)
     assert explained[0].sum() >= 5  # the null: one of 40 is not explained
     assert explained[1].sum() <= 1  # the power
 

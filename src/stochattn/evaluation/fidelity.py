@@ -302,8 +302,8 @@ class Relabeling:
 
     def explains(self, name: str) -> bool:
         """Whether a random division differs in this respect as much as stored and new items do."""
-        if name == TRAINING:
-            return self._explains_training()
+        if name in (TRAINING, AGREEMENT):
+            return self._explains_classes(name)
         if self._vectors is None:
             return False
         vectors, part_of, n_stored = self._vectors
@@ -327,8 +327,8 @@ class Relabeling:
 
         return self._is_reached(difference, len(pool), len(stored))
 
-    def _explains_training(self) -> bool:
-        """Whether a classifier loses as much accuracy when it is trained on the new items of a random division."""
+    def _explains_classes(self, name: str) -> bool:
+        """Whether a classifier loses as much that is trained or tested on the new items of a random division."""
         if self.classes is None:
             return False
         codec, (of_stored, of_new) = self.codec, self.classes
@@ -342,9 +342,10 @@ class Relabeling:
             return float((predict(features[held_out]) == classes[held_out]).mean())
 
         def difference(stored: Array, new: Array) -> float:
-            """How much better half of the stored items predict classes of the other half than new items do."""
-            halves = [stored[::2], stored[1::2]]
-            return sum(accuracy(a, b) - accuracy(new[: len(a)], b) for a, b in (halves, halves[::-1]))
+            """How much better one half of the stored items predicts the other than in pairs with new items."""
+            pairs = (stored[::2], stored[1::2]), (stored[1::2], stored[::2])
+            new_pairs = ((new[: len(a)], b) if name == TRAINING else (a, new) for a, b in pairs)
+            return sum(accuracy(*pair) - accuracy(*new_pair) for pair, new_pair in zip(pairs, new_pairs, strict=True))
 
         return self._is_reached(difference, len(pool), len(stored), N_CLASSIFIED)
 
@@ -373,7 +374,7 @@ def _compare_tails(stored: Array, new: Array, part_of: Array) -> float:
 
 
 def _compare_relations(stored: Array, new: Array, part_of: Array) -> float:
-    """How much better a half of the stored items predicts the other half than as many new items do."""
+    """How much better one half of the stored items predicts the other than in pairs with new items."""
     halves = [stored[::2], stored[1::2]]
     folds = halves, halves[::-1]
     relations = [measure_relations(new[: len(fitted)], fitted, held_out, part_of) for fitted, held_out in folds]

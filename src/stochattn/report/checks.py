@@ -346,7 +346,7 @@ def _check_fidelity(evidence: Evidence) -> dict[str, Check]:
         "tails": _allow_chance(evidence, TAILS, checks[TAILS]),
         "relations": _allow_chance(evidence, RELATIONS, _check_relations(evidence, fidelities)),
         "training": _allow_chance(evidence, TRAINING, checks[TRAINING]),
-        "agreement": checks[AGREEMENT],
+        "agreement": _allow_chance(evidence, AGREEMENT, checks[AGREEMENT]),
         "within": checks[WITHIN],
     }
 
