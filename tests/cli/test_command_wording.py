@@ -3,7 +3,7 @@
 import pytest
 
 from command_runner import refused, works
-from stochattn.cli.messages import label_reading
+from stochattn.cli.messages import _compare_with_natural, label_reading
 from stochattn.cli.options import KindOptions
 from stochattn.kinds.registry import kind_names, kind_of
 
@@ -88,3 +88,9 @@ def test_reading_a_large_table_begins_with_an_estimate(tmp_path):
         file.truncate(19_000_000)
     assert label_reading(path) == f"reading {path}"
     assert label_reading(tmp_path) == f"reading {tmp_path}"
+
+
+def test_inspect_says_whether_a_beta_is_hotter_or_colder_than_the_natural_one():
+    assert "too hot" in _compare_with_natural(0.4, 1.0)
+    assert "cold" in _compare_with_natural(2.1, 1.0)
+    assert _compare_with_natural(1.0, 1.0) == _compare_with_natural(9.0, None) == ""

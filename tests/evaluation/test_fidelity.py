@@ -10,8 +10,12 @@ from stochattn.evaluation import fidelity, nearest_neighbor_accuracy
 from stochattn.evaluation.fidelity import (
     AGREEMENT,
     SHRINKAGE,
+    TAILS,
     TRAINING,
     WITHIN,
+    Fidelity,
+    Score,
+    judge_score,
     measure_relations,
     score_classes,
     score_tails,
@@ -195,3 +199,14 @@ def test_relations_of_fewer_new_items_are_compared_with_as_many_stored_ones():
     assert abs(np.mean(found.new) - np.mean(found.stored)) < 0.05
     assert np.mean(of_all.stored) > np.mean(found.stored) + 0.05
     assert of_all.stored == measure_relations(np.tile(stored, (2, 1)), stored, held_out, part_of).stored
+
+
+def test_a_score_is_judged_only_where_stored_items_are_better_than_the_worst():
+    def judge(name, new, stored, worst):
+        relations = (np.zeros(1), np.zeros(1))
+        return judge_score([Fidelity({name: Score(new, stored, worst)}, relations)] * 3, name)
+
+    assert judge(TAILS, 0.6, 0.7, 0.5) is None  # lower is better, and fitted items are worse than the worst
+    assert judge(TAILS, 0.6, 0.2, 0.5).excess > 0 > judge(TAILS, 0.3, 0.2, 0.5).excess
+    assert judge(TRAINING, 0.6, 0.4, 0.5) is None  # higher is better
+    assert judge(TRAINING, 0.6, 0.9, 0.5).excess > 0 > judge(TRAINING, 0.8, 0.9, 0.5).excess

@@ -38,8 +38,8 @@ BYTES_PER_SECOND, MIN_ESTIMATED = 2e6, 10.0
 """What one core reads and encodes of a delimited table (50 MB of a million rows: 25 s), and what needs an estimate."""
 USES = {
     "natural": "draws are as far from the stored items as these are from each other: for generation",
-    "inflection": "where attention turns sharp (Eq. 11): too hot for generation",
-    "knee": "the rule of the published scripts: too hot for generation",
+    "inflection": "where attention turns sharp (Eq. 11)",
+    "knee": "the rule of the published scripts",
     "leave_one_out": "the most likely beta for each item given the others",
 }
 """The purpose of each rule for beta."""
@@ -185,6 +185,13 @@ def _format_novelty(summary: RunSummary) -> list[str]:
     return [f"novelty {abs(summary.novelty):.3f} ({predicted}), {decoded}, {copies}"]
 
 
+def _compare_with_natural(beta: float, natural: float | None) -> str:
+    """What a beta is good for, if it differs from that of the rule `natural` by a factor of two."""
+    if natural is None or 0.5 <= beta / natural <= 2:
+        return ""
+    return ": too hot for generation" if beta < natural else ": cold, draws are near stored examples"
+
+
 def print_inspection(inspection: Inspection, source: str, reword: Callable[[str], str]) -> None:
     """Print the stored examples, the entropy curve and the rules as tables."""
     bank, facts = inspection.bank, []
@@ -211,10 +218,16 @@ def print_inspection(inspection: Inspection, source: str, reword: Callable[[str]
     if bank is None:
         return
     print("What follows is about p_beta, used by the generator hopfield.")
+    natural = next((rule.beta for rule in bank.choices if rule.rule == "natural" and not rule.failure), None)
     rules = [
         (rule.name, "", "", rule.failure)
         if rule.failure
-        else (rule.name, f"{rule.beta:.4g}", f"{rule.novelty:.3f}", USES[rule.rule])
+        else (
+            rule.name,
+            f"{rule.beta:.4g}",
+            f"{rule.novelty:.3f}",
+            USES[rule.rule] + _compare_with_natural(rule.beta, natural),
+        )
         for rule in bank.choices
     ]
     _print_table(("rule", "beta", "novelty", "what it is"), *rules)

@@ -242,12 +242,11 @@ def judge_score(fidelities: Sequence[Fidelity], name: str, limit_share: float = 
     if not len(values):
         return None
     new, stored, worst = values.mean(0)
-    advantage = worst - stored
-    if abs(advantage) <= MIN_ADVANTAGE + 2 * _standard_error(values[:, 2] - values[:, 1]):
+    sign = -1 if name in (TRAINING, AGREEMENT) else 1  # of these two, higher scores are better
+    if sign * (worst - stored) <= MIN_ADVANTAGE + 2 * _standard_error(values[:, 2] - values[:, 1]):
         return None
     limit = stored + limit_share * (worst - stored)
-    excess = (new - limit) * np.sign(advantage)
-    return Judgment(*map(float, (new, stored, limit, excess - _standard_error(values[:, 0]))))
+    return Judgment(*map(float, (new, stored, limit, sign * (new - limit) - _standard_error(values[:, 0]))))
 
 
 def find_lost_relations(fidelities: Sequence[Fidelity]) -> tuple[Array, Array]:

@@ -136,3 +136,14 @@ def test_times_with_fractions_of_two_lengths_are_refused(tmp_path):
     cells = ["2021-01-01 13:58:58.081", "2021-01-01 13:59:00.081000", "2021-01-01 14:00:00", "2021-01-02 14:00:00"]
     with pytest.raises(InputError, match="dates are in two formats"):
         sa.fit(write_column(tmp_path / "t.csv", "time", cells))
+
+
+@pytest.mark.parametrize("text", ["05.07.2023", "5/7/23", "05-07-2023"])
+def test_a_condition_that_may_have_the_day_or_the_month_first_is_refused(text):
+    visits = pd.date_range("2023-01-01", periods=40, freq="5D")
+    synth = sa.fit(pd.DataFrame({"visit": visits.strftime("%Y-%m-%d"), "x": range(40)}), "table")
+    with pytest.raises(ValueError, match="Pass a date such as"):
+        synth.condition(visit=text)
+    assert set(synth.condition(visit="2023-05-01").sample(2, rng=0).visit) == {"2023-05-01"}
+    with_days_first = sa.fit(pd.DataFrame({"visit": visits.strftime("%d.%m.%Y"), "x": range(40)}), "table")
+    assert set(with_days_first.condition(visit="05.07.2023").sample(2, rng=0).visit) == {"05.07.2023"}

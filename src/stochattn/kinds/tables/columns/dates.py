@@ -102,6 +102,8 @@ class DateScale:
             number = float(self.numbers(pd.Series([value]))[0])
             if not math.isnan(number):
                 return number
+        if isinstance(value, str) and re.match(r"\d{1,2}([./-])\d{1,2}\1\d", value.strip()):
+            return math.nan  # the day or the month may be first, and the column does not say which
         try:
             time = pd.Timestamp(value) if isinstance(value, str | date | np.datetime64) else pd.NaT
         except ValueError:
