@@ -17,7 +17,7 @@ API = Path(__file__).parent.parent / "docs" / "api"
 MODULES = (
     *("stochattn", "stochattn.bounds", "stochattn.conditioning", "stochattn.energy", "stochattn.metrics"),
     *("stochattn.multihead", "stochattn.neighbors", "stochattn.temperature", "stochattn.samplers", "stochattn.nn"),
-    *("stochattn.sklearn", "stochattn.kinds", "stochattn.kinds", "stochattn.evaluation"),
+    *("stochattn.sklearn", "stochattn.kinds", "stochattn.evaluation"),
 )
 SHAPE = re.compile(r"\((?:\.\.\.|\*?\w+), *[^()]*\)|\(\.\.\.\)|\(\w+,\)")
 """A shape such as (K, d), (..., d), (n,) or (*B, K, d)."""

@@ -28,7 +28,7 @@ from .samplers.plan import Beta
 from .storage.dask import is_dask
 from .storage.mapped import check_output, rows_at_a_time, write_rows
 
-MAX_CHAINS = 2**14  # that are written to a file together: each has a random generator of its own, one kilobyte
+MAX_CHAINS = 2**14  # written to a file together: each chain has its own random generator, of one kilobyte
 CHAIN_STEPS = 1000  # of the chains that make a sample
 
 
@@ -73,9 +73,9 @@ class StochasticAttention:
     ) -> None:
         bank, sampler = as_bank(memories), check_choice("sampler", sampler, tuple(SAMPLERS))
         if are_columns_memories(bank.patterns):
-            rule = f"the {bank.d} columns of the memories have length 1, as memories of the paper have"
-            how = "Here rows are memories: if X is d × K, pass X.T."
-            warnings.warn(f"{rule}, and its {bank.K} rows have not. {how}", UserWarning, stacklevel=2)
+            found = f"the {bank.d} columns of the memories have length 1, and their {bank.K} rows do not"
+            how = "Columns are memories in the paper, and rows here: if X is d × K, pass X.T."
+            warnings.warn(f"{found}. {how}", UserWarning, stacklevel=2)
         temperature = choose(bank, beta, novelty, equal_weights=equal_weights)
         if equal_weights:
             bank = conditioning.equalize(bank, temperature.beta)
@@ -94,7 +94,7 @@ class StochasticAttention:
 
     @property
     def beta(self) -> float:
-        """The inverse temperature, resolved."""
+        """The inverse temperature, given or chosen by a rule."""
         return self.temperature.beta
 
     def sample(
@@ -107,7 +107,7 @@ class StochasticAttention:
         replace: bool = False,
         n_jobs: int | None = None,
     ) -> Array:
-        """n new examples: (n, d), from a bank in a dask.array as a dask.array that draws them when it is computed.
+        """n new examples: (n, d). If the bank is a dask.array, so is the result, which draws them when it is computed.
 
         The exact sampler draws them independently. The others run n chains of 1,000 steps, started in equilibrium, and
         return their last states: independent too, and with the stationary distribution of that algorithm.
@@ -121,7 +121,7 @@ class StochasticAttention:
         if out is not None:
             path = check_output(out, n * self.d * self.bank.patterns.itemsize, self.bank.source_file, replace)
             seed = seed_of(rng)
-            return write_rows(path, self._blocks(n, seed, n_jobs), (n, self.d), self._facts(seed), progress, replace)
+            return write_rows(path, self._blocks(n, seed, n_jobs), (n, self.d), self._settings(seed), progress, replace)
         if self.sampler == "exact":
             return self._fill(draw(self.bank, self.beta, n, seed_of(rng), n_threads=n_threads(n_jobs)))
         return self._last_states(n, rng, progress, n_jobs)
@@ -144,7 +144,7 @@ class StochasticAttention:
         size = min(size, MAX_CHAINS)
         return (self._last_states(min(size, n - begin), seed, False, n_jobs, begin) for begin in range(0, n, size))
 
-    def _facts(self, seed: int) -> dict[str, object]:
+    def _settings(self, seed: int) -> dict[str, object]:
         bank, chosen, dtype = self.bank, self.temperature, str(self.bank.patterns.dtype).removeprefix("torch.")
         temperature = {"beta": chosen.beta, "rule": chosen.rule.value, "novelty": chosen.novelty}
         source = {"device": device_name(bank.patterns), "memories": bank.source_file}
@@ -164,8 +164,8 @@ class StochasticAttention:
             sampler = self.sampler if sampler is None else sampler
             if np.ndim(start) == 2:
                 options["start"] = self._free(start)
-        filled = (lambda step, x: on_keep(step, self._fill(x))) if callable(on_keep) else on_keep
-        draws = run(self.bank, self.beta if beta is None else beta, sampler=sampler, on_keep=filled, **options)
+        with_full_rows = (lambda step, x: on_keep(step, self._fill(x))) if callable(on_keep) else on_keep
+        draws = run(self.bank, self.beta if beta is None else beta, sampler=sampler, on_keep=with_full_rows, **options)
         return replace(draws, samples=self._fill(draws.samples), settings=replace(draws.settings, d=self.d))
 
     def log_density(self, xi: ArrayLike) -> Array:
@@ -213,7 +213,7 @@ class StochasticAttention:
         return self._with(bank=bank, _coordinates=coordinates, _conditioned=True)
 
     def with_temperature(self, temperature: Temperature) -> StochasticAttention:
-        """The same model with another account of how its beta was chosen, or another beta where the bank allows it."""
+        """The same model with another record of how its beta was chosen, or at another beta if the bank allows it."""
         self.bank.check_beta(temperature.beta)
         return self._with(temperature=temperature)
 

@@ -51,7 +51,8 @@ class MoleculeCodec(Codec):
         return tuple("".join(self.letters[k] for k in row[:n]) for row, n in zip(letters, lengths, strict=True))
 
     def refit(self, items):
-        return MoleculeCodec(tuple(items), self.letters, self.width)
+        letters = "".join(sorted({*self.letters, *"".join(items)}))  # some items may be of other files of a folder
+        return MoleculeCodec(tuple(items), letters, max(self.width, *map(len, items)))
 
     def state(self):
         return {"stored": self.stored, "letters": self.letters, "width": self.width}

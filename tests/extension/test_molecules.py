@@ -54,6 +54,16 @@ def test_items_in_tuples_are_saved_written_read_and_measured(path, tmp_path, mon
     assert sa.fit(molecules()).codec == synth.codec  # of texts in memory
 
 
+def test_files_of_one_folder_may_have_other_letters_and_lengths(tmp_path):
+    parts, whole = tmp_path / "parts.smi", tmp_path / "whole.smi"
+    parts.mkdir()
+    for number, texts in enumerate(("CCO CC CCC", "CCNCCN NC CO")):
+        (parts / f"part-{number:05}.smi").write_text(texts)
+    whole.write_text("CCO CC CCC CCNCCN NC CO")
+    assert sa.fit(parts).codec == sa.fit(whole).codec
+    assert len(sa.fit(parts).sample(3, rng=0)) == 3
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("unrendered_figures")
 def test_a_report_is_made(path, tmp_path):

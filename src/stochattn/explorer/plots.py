@@ -1,6 +1,6 @@
-"""The plots of a page, kept up to date in the background: Bokeh figures whose data change, and their data.
+"""The plots of a page, Bokeh figures that are updated in the background, and what they show.
 
-The data are a chain of a Langevin algorithm from noise to a memory, attention weights, and curves over beta.
+That is a chain of a Langevin algorithm from noise to a memory, attention weights, and curves over beta.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def walk(hopfield: HopfieldGenerator, algorithm: str, seed: int, n_steps: int = 
 
 
 def decode(synth: Synthesizer, hopfield: HopfieldGenerator, rows: Array, basins: Array) -> Items:
-    """Decode rows (n, d) of a chain, nearest to the memories `basins` (n,), to items."""
+    """Return the items of rows (n, d) of a chain, which are nearest to the memories `basins` (n,)."""
     embedding = hopfield.embedding.at(hopfield.beta)
     z = rows * embedding.factors(hopfield.beta)[basins]
     arrays = embedding.arrays(z, basins, np.random.default_rng(0))
@@ -83,7 +83,7 @@ def decode(synth: Synthesizer, hopfield: HopfieldGenerator, rows: Array, basins:
 
 
 def attention(hopfield: HopfieldGenerator, features: Array, n: int = 10) -> dict[int, float]:
-    """Return the n largest of softmax(beta X xi) by stored item, for an item with these features (p,)."""
+    """Return the n largest weights softmax(beta X xi), by stored item, for an item with these features (p,)."""
     row = hopfield.embed(features[None])
     weights = to_numpy(energy.weights(row, hopfield.model.bank, hopfield.beta))[0]
     order = np.argsort(-weights, kind="stable")[:n]
@@ -207,7 +207,7 @@ class BetaPlot:
         self.now = _add_line(plot)
 
     def show(self, curve: Curve, marks: Sequence[Mark]) -> None:
-        """Show other curves and marks."""
+        """Show these curves and marks."""
         plot = self.figure
         plot.x_range.update(start=float(curve.beta.max()), end=float(curve.beta.min()))
         plot.y_range.end = float(max(curve.entropy.max(), 1e-9)) * 1.05
@@ -217,7 +217,7 @@ class BetaPlot:
         self.marks.data = {"x": [mark.value for mark in marks], "name": [mark.name for mark in marks]}
 
     def move(self, beta: float | None) -> None:
-        """Mark the present beta; without one, the plot is hidden."""
+        """Mark the present beta, or hide the plot if there is none."""
         self.figure.visible = beta is not None
         self.now.update(visible=beta is not None, location=beta or 1.0)
 
@@ -235,7 +235,7 @@ class KnobPlot:
         self.now = _add_line(plot)
 
     def show(self, slider: Slider, drawn: Drawn, value: float | None) -> None:
-        """Add a gallery with this value of the knob, if it is known, and mark the value on the scale of the slider."""
+        """Add the novelty of a gallery at this value of the knob, and mark the value; None if it is not known."""
         settings = replace(drawn.settings, knob=None, novelty=None, n=1, seed=0)
         if settings != self._settings:
             self._settings, self._novelties = settings, {}
@@ -251,7 +251,7 @@ class KnobPlot:
 
 
 class MapPlot:
-    """Stored and new items along two components. A click selects an item. Crosses are stored items left out."""
+    """Stored and new items along two components. A click selects one. Crosses are stored items with weight 0."""
 
     def __init__(self, names: Sequence[str]) -> None:
         empty: dict[str, list[object]] = {"x": [], "y": [], "id": []}
@@ -277,7 +277,7 @@ class MapPlot:
             self.stored.data = {"x": x, "y": y, "id": self._names, "marker": markers}
 
     def show_new(self, points: Array) -> None:
-        """Show other new items (n, 2)."""
+        """Show these new items (n, 2) in place of those before."""
         self.new.selected.indices = []
         names = [f"new {i + 1}" for i in range(len(points))]
         self.new.data = {"x": points[:, 0], "y": points[:, 1], "id": names}
@@ -301,7 +301,7 @@ class ChainPlot:
         self.now = _add_line(plot)
 
     def show(self, walk: Walk) -> None:
-        """Show another chain."""
+        """Show this chain, from its start."""
         steps = np.arange(len(walk.energies))
         crossings = np.flatnonzero(walk.basins[1:] != walk.basins[:-1]) + 1
         self.line.data = {"x": steps, "y": walk.energies}
@@ -360,7 +360,7 @@ class Plots:
         self.map.stored.selected.on_change("indices", lambda name, before, now: on_select(-1, now[0]) if now else None)
 
     def update(self, drawn: Drawn, slider: Slider | None = None) -> None:
-        """Show other new items, and curves of beta, novelties over another knob, or why there is neither."""
+        """Show these new items, and curves over beta, novelties over another knob, or why there is neither."""
         self._drawn, temperature = drawn, drawn.description.temperature
         beta = None if temperature is None else temperature.beta
         self.bars.object = attention_bars({}, ())

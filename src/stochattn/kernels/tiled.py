@@ -1,6 +1,6 @@
 """One step of chains in many dimensions, or on many memories, as products of tiles.
 
-A state of some hundred dimensions does not fit the registers of a block, so a step is a few launches: `scores`
+A state of several hundred dimensions does not fit the registers of a block, so a step takes a few launches: `scores`
 multiplies states and memories, `weigh` turns logits into weights, and `read_out` multiplies weights and memories and,
 for ULA, moves the states. MALA also has `propose` and `decide`. Products are of float16 pairs, as in `programs.py`, but
 x is high + low: the units of states and memories are so small that low is accurate. Products take nearly all of the
@@ -66,7 +66,7 @@ def weigh(
     logits_ptr, top_ptr, weight_high_ptr, weight_low_ptr, total_ptr, lse_ptr, K, n_tops,
     C: tl.constexpr, S: tl.constexpr, TOPS: tl.constexpr,
 ):  # fmt: skip
-    """Weights from logits, as two float16 (n, K), up to their sum (n,); and the log-sum-exp of the logits (n,)."""
+    """Unnormalized weights of logits, as two float16 (n, K), their sum (n,), and the log-sum-exp of the logits (n,)."""
     first_row = tl.program_id(0) * C
     rows, tops = first_row + tl.arange(0, C), tl.arange(0, TOPS)
     top = tl.load(top_ptr + rows[:, None] * n_tops + tops[None, :], mask=tops[None, :] < n_tops, other=-float("inf"))
@@ -118,8 +118,8 @@ def read_out_ula(
 
 
 @triton.jit
-def three_places(first_row, first, n_rows, current_ptr, R: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
-    """Offsets of a tile in a matrix; in that, of two, which holds each chain's state; and in that for its proposal."""
+def state_places(first_row, first, n_rows, current_ptr, R: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
+    """Offsets of a tile in one matrix; in the one of two that holds each chain's state; in the other, for proposals."""
     current = tl.load(current_ptr + first_row + tl.arange(0, C)).to(tl.int64)[:, None]
     places = tile(first_row, first, R, C, D)
     size = n_rows.to(tl.int64) * R
@@ -137,7 +137,7 @@ def read_out_mala(
     new_attended = attend_tile(
         weight_high_ptr, weight_low_ptr, total_ptr, high_ptr, low_ptr, first_row, first, K, C, D, S
     )
-    _places, here, there = three_places(first_row, first, n_rows, current_ptr, R, C, D)
+    _places, here, there = state_places(first_row, first, n_rows, current_ptr, R, C, D)
     new = tl.load(u_ptr + there)
     slope = new - new_attended
     move = (new - tl.load(u_ptr + here)) * (tl.load(attended_ptr + here) + new_attended)
@@ -149,7 +149,7 @@ def read_out_mala(
 
 @triton.jit
 def sum_of_parts(parts_ptr, rows, n_parts, PARTS: tl.constexpr):
-    """The sum of each row's parts, (C,)."""
+    """The sum of the parts of each row, (C,)."""
     part = tl.arange(0, PARTS)
     return tl.sum(
         tl.load(parts_ptr + rows[:, None] * n_parts + part[None, :], mask=part[None, :] < n_parts, other=0.0), 1
@@ -162,7 +162,7 @@ def decide(
     n_parts, key, first_chain, step, alpha, beta, dimensions,
     C: tl.constexpr, PARTS: tl.constexpr, OUTSIDE: tl.constexpr, FIRST: tl.constexpr, FAST: tl.constexpr,
 ):  # fmt: skip
-    """Accept or reject, with the part outside the span. FIRST: take the proposals, which are the states themselves."""
+    """Accept or reject, also by the part outside the span. FIRST: evaluate the states, as if they were proposals."""
     rows = tl.program_id(0) * C + tl.arange(0, C)
     chain = first_chain + rows
     along, across, current = tl.load(along_ptr + rows), tl.load(across_ptr + rows), tl.load(current_ptr + rows)
@@ -195,7 +195,7 @@ def propose(
 ):  # fmt: skip
     """Proposals of Algorithm 2, in the place for them."""
     first_row, first = tl.program_id(1) * C, tl.program_id(0) * D
-    places, here, there = three_places(first_row, first, n_rows, current_ptr, R, C, D)
+    places, here, there = state_places(first_row, first, n_rows, current_ptr, R, C, D)
     inside = (first + tl.arange(0, D) < r)[None, :]
     noise = normals(key, first_chain + first_row + tl.arange(0, C), step, first, STEP, C, D, tl.float32, FAST)
     u, attended = tl.load(u_ptr + here), tl.load(attended_ptr + here)
@@ -207,7 +207,7 @@ def propose(
 
 
 SIDE = 64  # columns and memories are padded to multiples of it
-ROWS, FEW = 128, 16  # chains are padded to multiples of ROWS; FEW of them are moved by a program
+ROWS, FEW = 128, 16  # chains are padded to multiples of ROWS; one program proposes moves of FEW of them
 LENGTH = 16.0  # of the longest memory: the low parts of its entries are then well above the smallest float16
 MAX_BYTES = 2**32  # of logits and weights: more chains are advanced one part after the other
 MAX_ENTRY = 1e4  # of a state: float16 ends at 65,504

@@ -49,11 +49,12 @@ class Control(ABC):
 
 @dataclass(frozen=True)
 class RangeControl(Control):
-    """Values from `low` to `high` of a part; the same value twice means that value. Chosen: low, high.
+    """The values of a part between two ends; equal ends ask for one value. Chosen: low, high.
 
     kind:    "number", "date" for strings such as 2021-05-01, or "text" for ordered strings such as 08:30
     decimal: the decimal sign of the conditions
-    is_timed: whether dates are days of values with a time, which last up to the next day
+    low, high: the least and the largest value on offer
+    is_timed: whether values have a time of day too, so that a range lasts to the end of its last day
     """
 
     low: float | str
@@ -123,9 +124,9 @@ class LettersControl(Control):
 
 
 class StoredControl(Control):
-    """A part that is as in the stored item `source`, which a list offers by its distinct name.
+    """A part that new items have in common with a stored item, `source`, chosen from a list of distinct names.
 
-    shown: what the page shows of stored item k, under the name `shown_as`
+    shown: what a page needs to show stored item k; it gets this as its value `shown_as`
     """
 
     ids: tuple[str, ...]
@@ -160,7 +161,7 @@ class StoredControl(Control):
 
 @dataclass(frozen=True)
 class RectangleControl(StoredControl):
-    """A rectangle of a grid, by the address of an image. Chosen: source, and top, bottom, left, right from 1."""
+    """A rectangle on a stored image, `shown` as its address. Chosen: source, and top, bottom, left, right from 1."""
 
     height: int
     width: int
@@ -235,7 +236,7 @@ class GalleryItems(NamedTuple):
     nearest: Array  # (m,) index of the stored item beside it
     novelty: Array  # (m,)
     extra: dict[str, Array]  # further columns by name, (m,) each
-    with_differences: bool = False  # whether what differs is shown where it cannot be marked in the item itself
+    with_differences: bool = False  # whether differences are shown beside items in which they cannot be marked
 
 
 def card_heading(shown: GalleryItems, i: int, stored: Html) -> Html:
@@ -251,7 +252,7 @@ def stored_name(ids: tuple[str, ...], labels: tuple[str, ...] | None, k: int) ->
 
 
 def lay_out(cards: list[Html], class_: str) -> Html:
-    """The first cards, and the others folded: on a phone, cards are one below the other."""
+    """The first cards, and the others folded away: on a phone, each takes the width of the page."""
     first, rest = cards[:MAX_OPEN], cards[MAX_OPEN:]
     shown = tag("div", *first, class_=class_)
     return join([shown, fold(f"{len(rest)} more", tag("div", *rest, class_=class_))]) if rest else shown
@@ -272,7 +273,7 @@ def _feature_gallery(codec: Codec, shown: GalleryItems) -> Html:
     return join([about, wide(body, "new items beside stored items")])
 
 
-def _nothing(codec: Codec) -> tuple[()]:
+def _no_entries(codec: Codec) -> tuple[()]:
     return ()
 
 
@@ -294,5 +295,5 @@ class Display(Generic[C]):
 
     gallery: Callable[[C, GalleryItems], Html] = _feature_gallery
     style: str = ""
-    controls: Callable[[C], tuple[Control, ...]] = _nothing
-    column_types: Callable[[C], tuple[tuple[str, str], ...]] = _nothing
+    controls: Callable[[C], tuple[Control, ...]] = _no_entries
+    column_types: Callable[[C], tuple[tuple[str, str], ...]] = _no_entries

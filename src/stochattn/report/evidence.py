@@ -1,4 +1,4 @@
-"""The measurements behind a report, made once."""
+"""The measurements of new items that a report shows and judges."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BLOCK_ENTRIES = 2**23  # features that are computed at once
 class Closeness(NamedTuple):
     """How near items are to the nearest stored item."""
 
-    distance: Array  # (n,), or more if an item has several vectors
+    distance: Array  # (n,), or longer if items have several vectors each
     novelty: Array  # (n,) 1 − the largest cosine
 
 
@@ -65,7 +65,7 @@ class Repeats(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Measurements of n new items; shares and means are over evenly spaced items if n is large."""
+    """Measurements of n new items. If n is large, shares and means are those of a part, evenly spaced among them."""
 
     synth: Synthesizer  # new items are compared with its stored items
     method_known: bool  # whether this synthesizer is known to have made the new items
@@ -85,7 +85,7 @@ class Evidence:
     loss: RoundTripLoss
     split_half: SplitHalfResult
     modes: tuple[Mode, ...] = ()  # classes, or clusters if there are no classes
-    says_classes: bool = False  # whether new items or their file say their class, instead of the nearest stored item
+    says_classes: bool = False  # whether new items or their file say classes; else those of the nearest stored items
     repeats: Repeats | None = None
     repeated_identifiers: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # as in `Kind`
     relabeling: Relabeling | None = None  # if it is not known how new items were made
@@ -150,7 +150,7 @@ class Evidence:
 
     @property
     def diversity_of_present(self) -> float:
-        """Diversity of the stored items without the classes that new items lack."""
+        """Diversity of the stored items whose classes are not too rare among new items."""
         if self.classes is None:
             return self.stored_diversity
         rare = [mode.name for mode in self.rare_modes]
@@ -172,7 +172,7 @@ class Evidence:
 
     @property
     def rare(self) -> tuple[str, tuple[Mode, ...]]:
-        """The noun for what is too rare among new items, and the modes; clusters only if no category explains them."""
+        """What is too rare among new items, after a noun for it. Categories, if any, take the place of clusters."""
         if self.mode_name == "clusters" and self.rare_categories:
             return "categories", self.rare_categories
         return self.mode_name if self.rare_modes else "categories", (*self.rare_modes, *self.rare_categories)
@@ -188,8 +188,9 @@ def measure(
     n_jobs: int | None = None,
     labels: Array | None = None,
 ) -> Evidence:
-    """Compare new items with the stored items; `method_known` says that this synthesizer made the new ones.
+    """Compare new items with the stored items.
 
+    method_known: whether this synthesizer is known to have made the new items
     quick:  whether to validate on few splits and draws, with the settings of all items
     n_jobs: workers that share the splits, as in `Synthesizer.sample`
     labels: the class of each item (n,), if the items themselves do not say it
@@ -264,7 +265,7 @@ def measure(
 
 
 def _select_measured(synth: Synthesizer, items: Items) -> tuple[Items, Array]:
-    """Return as many of the items as can be measured in reasonable time, and their rows."""
+    """Return items, as many as can be measured in reasonable time and evenly spaced, and their rows."""
     codec, p, d = synth.codec, count_features(synth.codec), synth.stored_rows.shape[1]
     n_measured = int(min(max(MAX_WORK / (p * d + codec.K * (p + d)), MIN_MEASURED), MAX_MEASURED))
     measured = codec.take(items, spaced_indices(len(items), n_measured))
@@ -297,7 +298,7 @@ def _find_classes(synth: Synthesizer, items: Items, nearest: Array) -> Classes |
 
 
 def _compare(synth: Synthesizer, items: Items, n_values: int, seed: int) -> tuple[int, Comparison, Comparison]:
-    """Compare some new items and as many resampled ones with the stored items by parts; return their number too."""
+    """Compare new items, and as many resampled ones, with the stored items part by part; return how many they are."""
     codec, n = synth.codec, min(MAX_COMPARED, max(MAX_COMPARED_VALUES // max(n_values, 1), MIN_COMPARED))
     compared = codec.take(items, spaced_indices(len(items), n))
     drawn = np.random.default_rng([seed, 0]).integers(codec.K, size=len(compared))

@@ -79,7 +79,7 @@ class NoComplement(NamedTuple("NoComplement", [])):
         return space.embed(u), self
 
     def skip(self, *step: object) -> NoComplement:
-        """The same, whatever the step."""
+        """The same complement: no step changes it."""
         return self
 
     relax = propose = advance = skip  # the steps of ULA and exact draws, of MALA, and of underdamped chains
@@ -105,6 +105,7 @@ class GaussianComplement(NamedTuple):
     variance: float = 0.0
 
     def relax(self, decay: float, variance: float, steps: int = 1) -> GaussianComplement:
+        """The complement after that many steps v ← decay · v + √variance · ε."""
         total, spread = self.decay, self.variance
         for _ in range(steps):  # not in closed form: a run in parts must have the bits of the whole run
             total, spread = total * decay, spread * decay**2 + variance
@@ -116,7 +117,7 @@ class GaussianComplement(NamedTuple):
 
 
 class RadialComplement(NamedTuple):
-    """v under MALA, whose acceptance depends on ‖v‖ alone: v = along · direction + across · ŵ.
+    """v under MALA, whose acceptance depends on v through ‖v‖ alone: v = along · direction + across · ŵ.
 
     ŵ is uniform on the sphere orthogonal to the direction, and a step needs the two lengths only.
     """
@@ -127,7 +128,7 @@ class RadialComplement(NamedTuple):
 
     @classmethod
     def from_state(cls, x: Array, space: Space, noise: Streams) -> RadialComplement:
-        """The complement of the states x (rows, d); one without a part outside the span gets an arbitrary direction."""
+        """The complement of the states x (rows, d), with an arbitrary direction for states inside the span."""
         v = space.outside(x)
         length = _lengths(v)
         # Below rounding, a direction would be noise that is not orthogonal to the span.

@@ -50,7 +50,7 @@ def sequential(
 ) -> Paths:
     """MALA chains with one kept state per day, projected to the bank's values (Algorithm 3).
 
-    beta: a number, or one for each day, beta(t): regimes of volatility that a constant beta cannot have.
+    beta: a number, or one for each day, for regimes of volatility that a constant beta cannot have.
     The row of day t is softmax(beta X xi) values, at that day's beta; a bank without values projects to its patterns.
 
     >>> import stochattn as sa

@@ -1,4 +1,4 @@
-"""Sheets of spreadsheets as the delimited text that spreadsheet programs save, with dates as in ISO 8601."""
+"""Reads a sheet of a workbook as the delimited text that spreadsheet programs save, with dates as in ISO 8601."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_sheet(path: Path, sheet: str | int | None = None) -> tuple[bytes, tuple
     return _read_sheet(path, None if sheet is None else str(sheet), status.st_mtime_ns, status.st_size)
 
 
-@lru_cache(maxsize=1)  # a file is looked at more than once on the way from its recognition to its table
+@lru_cache(maxsize=1)  # several steps read the same sheet, from recognizing its kind to making its table
 def _read_sheet(path: Path, sheet: str | None, changed: int, size: int) -> tuple[bytes, tuple[str, ...]]:
     try:
         calamine = import_module("python_calamine")
@@ -51,7 +51,7 @@ def _read_sheet(path: Path, sheet: str | None, changed: int, size: int) -> tuple
         others = listed([repr(title) for title in names if title != name], 6)
         how = "" if sheet is not None else "; sheet=NAME reads another"
         notes.append(f"read from the sheet {name!r}, one of {len(names)} (the others: {others}){how}")
-    rows, titles = _empty_titles(rows)
+    rows, titles = _remove_titles(rows)
     notes += [f"the first line {title!r} is a title and is skipped" for title in titles]
     used = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(map(_is_filled, cells))]
     columns = [_write_cells([row[place] for row in rows]) for place in used]
@@ -79,26 +79,29 @@ def _is_filled(cell: Cell) -> bool:
 
 
 def _first_table(sheets: Iterable[tuple[str, list[list[Cell]]]]) -> tuple[str, list[list[Cell]]]:
-    """The first sheet with columns and numbers or dates; where there is none, the first most like it.
+    """The first sheet with rows, columns, and numbers or dates; if there is none, the first that comes closest.
 
     A workbook often begins with a sheet of remarks, or with one that explains the columns.
     """
-    best, most = ("", list[list[Cell]]()), (False, False, False)
+    best, best_score = ("", list[list[Cell]]()), (False, False, False)
     for name, rows in sheets:
         best = best if best[0] else (name, rows)
         filled = [[cell for cell in row if _is_filled(cell)] for row in rows]
         has_rows, has_columns = sum(map(bool, filled)) > 1, sum(len(row) > 1 for row in filled) > 1
         has_values = any(not isinstance(cell, str) for row in filled for cell in row)
         score = (has_rows, has_rows and has_columns, has_rows and has_columns and has_values)
-        if score > most:
-            best, most = (name, rows), score
+        if score > best_score:
+            best, best_score = (name, rows), score
         if all(score):
             break
     return best
 
 
-def _empty_titles(rows: list[list[Cell]]) -> tuple[list[list[Cell]], list[str]]:
-    """The rows, with those above the table emptied that hold one cell alone, where others have more."""
+def _remove_titles(rows: list[list[Cell]]) -> tuple[list[list[Cell]], list[str]]:
+    """The rows without titles, and these titles: rows of one cell above the table, if the table has several columns.
+
+    A title leaves an empty row, so that the others keep their numbers.
+    """
     titles: list[str] = []
     for place, row in enumerate(rows):
         cells = [cell for cell in row if _is_filled(cell)]

@@ -27,7 +27,7 @@ from ..display import Control, GalleryItems, RectangleControl, stored_name
 from .codec import NEW_NAME, TABLE, ImageCodec
 
 WHITE = 255
-MIN_RANGE = 128  # stored images are hard to see if the darkest and the brightest pixel value differ by less
+MIN_RANGE = 128  # between the darkest and the brightest stored pixel; images with a smaller range are hard to see
 
 
 class ShownLevels(NamedTuple):
@@ -65,9 +65,9 @@ COLUMNS = {1: ("",), 2: ("left", "right"), 3: ("left", "", "right")}
 
 
 class ImageWriter:
-    """Writes PNG files, and a table of the stored image nearest to each, or one file when all images are there.
+    """Writes a PNG file of each image, and a table of the stored images nearest to them; or one file at the end.
 
-    That file is a contact sheet, .npy with the images alone, or .npz with their nearest images and settings.
+    That file is a contact sheet, .npy with the images alone, or .npz with their nearest stored images and the settings.
     """
 
     def __init__(self, destination: BinaryIO | Path, format: str, codec: ImageCodec, settings: Settings) -> None:
@@ -134,7 +134,7 @@ def compare_images(codec: ImageCodec, items: Array) -> Comparison:
     items, stored, labels = np.asarray(items), codec.stored, codec.labels
     new = items[spaced_indices(len(items), max(MAX_ENTRIES // stored[0].size, 2))]
     contents = {image.tobytes() for image in stored}
-    copies = sum(image.tobytes() in contents for image in items) / len(items)
+    share_copied = sum(image.tobytes() in contents for image in items) / len(items)
     brightness, edges = float(new.mean() - stored.mean()), _sharpness(stored)
     measures = [Measure("mean level", brightness, 0.0, "How much brighter new images are, on the scale from 0 to 255.")]
     if len(new) > 1:
@@ -147,12 +147,14 @@ def compare_images(codec: ImageCodec, items: Array) -> Comparison:
     if math.isfinite(texture := _texture_difference(new, stored)):
         meaning = "How much more streaked, blurred or noisy small squares are, as a Kolmogorov distance from 0 to 1."
         measures.append(Measure(TEXTURE, texture, 0.0, meaning))
-    measures.append(Measure("exact copies", copies, 0.0, "Share of new images that equal a stored one pixel by pixel."))
+    measures.append(
+        Measure("exact copies", share_copied, 0.0, "Share of new images that equal a stored one pixel by pixel.")
+    )
     if labels is not None:  # the class of a new image is that of the nearest stored one
         parts = slices(len(items), max(MAX_ENTRIES // items[0].size, 1))
-        near = np.concatenate([nearest_rows(codec.features(items[part]), codec.features(stored)) for part in parts])
-        of_stored, of_new = Counter(labels), Counter(labels[k] for k in near)
-        shares = {name: (of_new[name] / len(near), of_stored[name] / len(labels)) for name in sorted(of_stored)}
+        nearest = np.concatenate([nearest_rows(codec.features(items[part]), codec.features(stored)) for part in parts])
+        of_stored, of_new = Counter(labels), Counter(labels[k] for k in nearest)
+        shares = {name: (of_new[name] / len(nearest), of_stored[name] / len(labels)) for name in sorted(of_stored)}
         difference = sum(abs(share - ideal) for share, ideal in shares.values()) / 2
         meaning = "Share of new images that would have to change class to match."
         measures.append(Measure("class shares", difference, 0.0, meaning))
@@ -206,7 +208,7 @@ def _difference(new: Array, stored: Array) -> bytes:
 
 
 def image_statistics(codec: ImageCodec, items: Array) -> Array:
-    """Statistics of each image: pixel values, steps between neighbors and their tails, steps at larger scales."""
+    """Statistics of each image: moments of pixel values, and differences of neighbors, at larger scales too."""
     levels = np.asarray(items, dtype=np.float32)
     levels = levels.mean(3) if levels.ndim == 4 else levels
     flat = levels.reshape(len(levels), -1)
@@ -223,8 +225,8 @@ def image_statistics(codec: ImageCodec, items: Array) -> Array:
         height, width = (side // factor for side in levels.shape[1:])
         if min(height, width) > 1:
             cut = levels[:, : height * factor, : width * factor]
-            means_of = cut.reshape(-1, height, factor, width, factor).mean((2, 4))
-            steps.append(np.abs(np.diff(means_of, axis=1)).mean((1, 2)))
+            coarse = cut.reshape(-1, height, factor, width, factor).mean((2, 4))
+            steps.append(np.abs(np.diff(coarse, axis=1)).mean((1, 2)))
     ratios = [np.log((size + 1) / (steps[0] + 1)) for size in steps[1:]]
     return np.stack([*figures, *steps, *ratios], axis=1).astype(np.float64)
 

@@ -24,8 +24,10 @@ class ProteinOptions:
     )
     max_column_gaps: float = option(0.5, "Columns with a larger share of gaps count as insertions. [0.5]")
     max_sequence_gaps: float = option(0.3, "Drop sequences with a larger share of gaps. [0.3]")
-    score: bool = option(False, "Write bit scores and E-values of a profile HMM of the stored sequences into headers.")
-    hmm: str | None = option(None, "Score by this profile HMM instead, a file that hmmbuild made.", metavar="FILE")
+    score: bool = option(
+        False, "Write a bit score and an E-value into each header, by a profile HMM of the stored sequences."
+    )
+    hmm: str | None = option(None, "Score by this profile HMM instead: a file made by hmmbuild.", metavar="FILE")
     nearest: bool = option(
         True, "Name the nearest stored sequence in headers. Leave it out where identifiers are confidential. [named]"
     )
