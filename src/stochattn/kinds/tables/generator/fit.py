@@ -153,6 +153,10 @@ def _fit(
         rows = np.searchsorted(kept, best_fit.sources)
         return replace(choose_noise(codec, features[rows], best_fit, partial(fit, classes)), notes=notes)
     except ValueError as error:
+        if len(kept) == 1:
+            raise InputError(
+                "one row is left by the selection, and new rows need two that differ. Select more."
+            ) from None
         raise InputError(f"the rows with positive weight: {error}") from None
 
 
