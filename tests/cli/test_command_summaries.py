@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,6 +86,17 @@ def test_reports_fit_the_synthesizer_of_the_samples_again(inputs, tmp_path):
     assert (again.weights == 0).any()
     assert (again.weights == 3).any()
     np.testing.assert_allclose(again.generator.source_probabilities(), first.generator.source_probabilities())
+
+
+def test_summaries_of_version_0_1_with_a_former_name_of_an_option_are_understood(tmp_path):
+    images, new = tmp_path / "images.npz", tmp_path / "new.npz"
+    np.savez(images, images=np.random.default_rng(0).integers(0, 256, (12, 8, 8), dtype=np.uint8))
+    works("sample", images, "-n", 3, "--color", "--generator", "gaussian", "-o", new)
+    summary, options = read_summary(new), KindOptions.of([kind_of(name) for name in kind_names()])
+    former = replace(summary, options={"colour": True})
+    request = commands._restore_request(Request.of(options, images, {}), former, new, None)
+    assert request.asked.options == {"color": True}
+    assert request.synthesizer().codec.shape == (8, 8, 3)
 
 
 @pytest.mark.slow

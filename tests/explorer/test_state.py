@@ -183,6 +183,28 @@ def test_pages_share_a_fit_and_an_error_is_tried_again(explorers, monkeypatch):
     assert len({id(synth.generator) for synth in results}) == 1
 
 
+def test_a_page_does_not_wait_for_the_fit_of_another_page(explorers, monkeypatch):
+    explorer, begun, may_end = Explorer(explorers["table"].base), threading.Event(), threading.Event()
+    fitted, weigh = explorer.synthesizer(explorer.first_settings), explorer.weigh
+
+    def weigh_slowly(settings, synth):
+        begun.set()
+        assert may_end.wait(60)
+        return weigh(settings, synth)
+
+    monkeypatch.setattr(explorer, "weigh", weigh_slowly)
+    other = threading.Thread(target=explorer.synthesizer, args=(replace(explorer.first_settings, ratios=((0, 0.0),)),))
+    other.start()
+    assert begun.wait(60)
+    results = []
+    page = threading.Thread(target=lambda: results.append(explorer.synthesizer(explorer.first_settings)), daemon=True)
+    page.start()
+    page.join(10)
+    may_end.set()
+    other.join()
+    assert results == [fitted]
+
+
 def test_the_last_galleries_are_kept(explorers, monkeypatch):
     monkeypatch.setattr(state, "MAX_DRAWN", 2)
     explorer = Explorer(explorers["table"].base)

@@ -24,7 +24,7 @@ import typer
 from .._backend.files import recover, write_atomically
 from .._backend.parallel import check_jobs
 from .._backend.state import Plain
-from ..kinds.options import AUTO, InputError, listed, option_fields
+from ..kinds.options import AUTO, InputError, listed, option_fields, rename_former
 from ..kinds.registry import kind_for, parts_in, read_labels, read_new
 from ..kinds.summary import Asked, RunSummary, as_json, checksum, read_summary, sidecar
 from .messages import (
@@ -375,7 +375,8 @@ def _restore_request(request: Request, summary: RunSummary, samples: Path | None
     if flags:
         raise InputError(f"{flags}: the summary beside {samples} records how it was made. Leave this out.")
     trial_options = {} if summary.trial is None else summary.trial.options
-    recorded = replace_fields(summary, options={**trial_options, **summary.options, **asked.options})
+    options = {**trial_options, **rename_former(summary.options, reading), **asked.options}
+    recorded = replace_fields(summary, options=options)
     return replace_fields(request, generator=summary.generator, asked=recorded, trial=summary.trial is not None)
 
 

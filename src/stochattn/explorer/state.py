@@ -138,6 +138,7 @@ class Explorer:
     def __init__(self, base: Synthesizer, origin: Origin | None = None) -> None:
         self.base, self.origin, self._lock = base, origin, threading.Lock()
         self._unweighted, self._fitted = lru_cache(self._choose_generator), lru_cache(MAX_FITS)(self._fit)
+        self._locks: dict[PageSettings, threading.Lock] = {}  # of fits
         self._drawn: dict[PageSettings, Drawn] = {}
 
     @property
@@ -209,8 +210,11 @@ class Explorer:
 
     def _default(self, settings: PageSettings) -> Synthesizer:
         """The synthesizer with these stored items and the default of the generator for its knob; it is fitted."""
-        with self._lock:  # pages that need the same fit wait for it
-            return self._fitted(PageSettings(settings.generator, ratios=settings.ratios))
+        key = PageSettings(settings.generator, ratios=settings.ratios)
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:  # pages that need the same fit wait for it, and others do not
+            return self._fitted(key)
 
     def _choose_generator(self, name: str) -> Synthesizer:
         return self.base.with_generator(name, **self._first_options(name))

@@ -9,7 +9,7 @@ Options of codecs and generators are dataclasses whose fields have the help text
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -104,6 +104,12 @@ def option(
 def option_fields(options: type) -> dict[str, OptionHelp]:
     """The help of each option of a dataclass, by name."""
     return {field.name: field.metadata["help"] for field in fields(options) if "help" in field.metadata}
+
+
+def rename_former(given: Mapping[str, T], known: Collection[str]) -> dict[str, T]:
+    """Options with `color` in place of `colour`, its name until version 0.2, for a kind of data that knows it."""
+    is_former = "color" in known and "colour" not in known
+    return {"color" if is_former and name == "colour" else name: value for name, value in given.items()}
 
 
 def knob_of(options: type) -> tuple[str, Knob] | None:

@@ -29,7 +29,7 @@ from ..core.metrics import cosine_novelty
 from ..kinds.codec import Batch, Codec, Conditioned, Items, plain_conditions, restore_conditions
 from ..kinds.generator import Adjustable, Description, Generator, HasLogDensity, HasRows
 from ..kinds.kind import AUTO, AnyKind, GeneratorChoice, choose_generator
-from ..kinds.options import InputError, given_options, listed, option_fields
+from ..kinds.options import InputError, given_options, listed, option_fields, rename_former
 from ..kinds.registry import kind_for, kind_of, parts_in
 from ..kinds.summary import RunSummary, TrialRecord, checksum
 from . import drawing
@@ -485,10 +485,11 @@ def fit(
     """
     jobs = check_jobs(n_jobs)
     check_boolean("trial", trial)
-    if "colour" in options:
+    data_kind = kind_for(source, kind)
+    renamed = rename_former(options, option_fields(data_kind.codec_options))
+    if renamed.keys() != options.keys():
         warnings.warn("colour is now spelled color.", DeprecationWarning, stacklevel=2)
-        options["color"] = options.pop("colour")
-    return fit_kind(kind_for(source, kind), source, kind is None, generator, trial, jobs, options)
+    return fit_kind(data_kind, source, kind is None, generator, trial, jobs, renamed)
 
 
 def fit_kind(

@@ -243,6 +243,8 @@ def test_grey_jpeg_saved_in_colour_stays_grey(tmp_path):
     assert read(tmp_path, color=True).stored.shape == (3, 16, 16, 3)
     with pytest.warns(DeprecationWarning, match="color"):
         assert sa.fit(tmp_path, colour=True).codec.stored.shape == (3, 16, 16, 3)
+    with pytest.raises(InputError, match=r"^colour is not an option of table data"):  # which never had it
+        sa.fit(np.eye(4), kind="table", colour=True)
 
 
 def test_mixed_sizes_and_modes_become_one_with_a_note(tmp_path):

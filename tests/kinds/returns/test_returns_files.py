@@ -257,11 +257,12 @@ def test_dates_of_an_index_may_be_texts_days_or_periods():
         (pd.DataFrame({"A": ["x", "y"], "B": ["u", "v"]}), "the data frame has no numbers in its columns, A, B"),
         (pd.DataFrame(index=range(3)), "the data frame is empty"),
         (pd.DataFrame({"A": [1.0]}), "has 1 day, and a return needs two"),
+        (pd.DataFrame({"day": pd.to_datetime([]), "A": np.empty(0)}), "has 0 day, and a return needs two"),
         (pd.DataFrame({"day": pd.to_datetime([None] * 3), "A": [1.0, 2, 3]}), "the date is missing in column 'day'"),
         (pd.DataFrame({"A": np.full(99, 5.0), "B": np.full(99, 7.0)}), "all stored days are equal"),
         (pd.DataFrame({"A": 1 + np.arange(20.0) % 3, "B": np.arange(1.0, 21)}), "19 returns make 0 windows of 60 days"),
     ],
-    ids=["no numbers", "empty", "one day", "no dates", "constant prices", "fewer days than a window"],
+    ids=["no numbers", "empty", "one day", "no day", "no dates", "constant prices", "fewer days than a window"],
 )
 def test_frames_that_are_no_history_are_one_line(frame, message):
     with pytest.raises(InputError, match=message) as error:

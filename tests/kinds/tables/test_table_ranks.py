@@ -125,7 +125,9 @@ def test_imputed_values_are_conditional_means_of_the_shrunk_gaussian():
     assert np.allclose(few.fill(row)[0, 3], X[:3, 3].mean() + gain @ (row[0, :3] - X[:3, :3].mean(0)))
 
 
-@pytest.mark.parametrize("gone", [[2], [0, 1, 3, 4]], ids=["few missing", "many missing"])
+@pytest.mark.parametrize(
+    "gone", [[2], [0, 1, 3, 4], [0, 1, 2, 3, 4, 6, 8]], ids=["few missing", "many missing", "fewer present than rows"]
+)
 def test_rows_of_more_features_than_rows_are_filled_likewise(gone):
     X = np.random.default_rng(3).standard_normal((3, 9)) + np.arange(9)
     covariance, _ = ledoit_wolf(X)

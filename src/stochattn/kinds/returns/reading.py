@@ -163,7 +163,7 @@ def _sort_days(table: pd.DataFrame, source: str, notes: list[str]) -> tuple[pd.D
     for i in np.flatnonzero(dates[1:] == dates[:-1]):
         rows = f"{table.index[i]} and {table.index[i + 1]}"
         raise InputError(f"{source}, {rows}: the date {dates[i]} appears twice. Keep one row per day.")
-    if table.empty:
+    if not len(table.columns):
         raise InputError(f"{source} has no column beside its dates: add a column of prices for each ticker.")
     return table, dates
 

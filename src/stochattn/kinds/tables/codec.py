@@ -91,15 +91,18 @@ class Filling:
         present, missing = np.flatnonzero(~is_missing), np.flatnonzero(is_missing)
         (K, p), weight = self.centered.shape, self.share / len(self.centered)
         if p <= K:
-            inner = weight * self._products[np.ix_(present, present)] + self.ridge * np.eye(len(present))
-            cross = self._products[np.ix_(present, missing)]
-            return np.asarray(weight * np.linalg.solve(inner, deviations.T).T @ cross)  # never (n, K)
-        # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is smaller. It is that of
-        # all features, which is computed once, less that of the missing features, where these are few.
-        x, absent = self.centered[:, present], self.centered[:, missing]
-        products = self._products - absent @ absent.T if 2 * len(missing) < len(present) else x @ x.T
-        inner = weight * products + self.ridge * np.eye(K)
-        return np.asarray(weight * np.linalg.solve(inner, x @ deviations.T).T @ absent)
+            products, cross = (self._products[np.ix_(present, places)] for places in (present, missing))
+        else:
+            x, absent = self.centered[:, present], self.centered[:, missing]
+            if len(present) > K:
+                # (aXᵀX + bI)⁻¹Xᵀ = Xᵀ(aXXᵀ + bI)⁻¹: with more features than rows, the matrix of rows is smaller. It is
+                # that of all features, which is computed once, less that of the missing features, where these are few.
+                products = self._products - absent @ absent.T if 2 * len(missing) < len(present) else x @ x.T
+                inner = weight * products + self.ridge * np.eye(K)
+                return np.asarray(weight * np.linalg.solve(inner, x @ deviations.T).T @ absent)
+            products, cross = x.T @ x, x.T @ absent
+        inner = weight * products + self.ridge * np.eye(len(present))
+        return np.asarray(weight * np.linalg.solve(inner, deviations.T).T @ cross)  # never (n, K)
 
     @cached_property
     def _products(self) -> Array:
