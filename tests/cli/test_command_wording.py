@@ -1,5 +1,6 @@
 """Messages of the library in the words of the command line."""
 
+import numpy as np
 import pytest
 
 from command_runner import refused, works
@@ -94,3 +95,11 @@ def test_inspect_says_whether_a_beta_is_hotter_or_colder_than_the_natural_one():
     assert "too hot" in _compare_with_natural(0.4, 1.0)
     assert "cold" in _compare_with_natural(2.1, 1.0)
     assert _compare_with_natural(1.0, 1.0) == _compare_with_natural(9.0, None) == ""
+
+
+def test_the_former_spelling_of_an_option_is_accepted(tmp_path):
+    np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 256, (12, 6, 6, 3), dtype=np.uint8))
+    words = ["sample", tmp_path / "images.npy", "--kind", "image", "--no-trial", "-n", 2]
+    works(*words, "--no-colour", "-o", tmp_path / "former.npy")
+    works(*words, "--no-color", "-o", tmp_path / "present.npy")
+    assert (tmp_path / "former.npy").read_bytes() == (tmp_path / "present.npy").read_bytes()

@@ -83,6 +83,11 @@ NUMBERS |= {"greater_than_equal": "{ge} or more", "less_than_equal": "{le} or le
 """What a valid value is, by the error type of pydantic, which checks types for typer."""
 
 
+def _rename_former(token: str) -> str:
+    """The present name of an option that had another one until version 0.2."""
+    return {"colour": "color", "no-colour": "no-color"}.get(token, token)
+
+
 def build_app() -> typer.Typer:
     """Build the application with the options, help and formats of every registered kind of data."""
     kinds = descriptions()
@@ -93,7 +98,7 @@ def build_app() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _rename_former},
         help=f"Generate new examples from a handful of stored ones, without training. It reads {inputs}.",
     )
     app.callback(invoke_without_command=True)(_show_version)

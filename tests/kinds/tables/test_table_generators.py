@@ -167,7 +167,7 @@ def test_identical_rows_are_returned_and_one_row_is_an_error():
     frame = pd.DataFrame({"x": [1.0, 1.0, 1.0, 2.0, 3.0], "y": [1.0, 1.0, 1.0, 5.0, 4.0]})
     new = drawn(frame, n=100, weights=[1, 1, 1, 0, 0])
     assert (new == 1.0).to_numpy().mean() > 0.9
-    with pytest.raises(InputError, match="one row is left by the selection, .* Select more"):
+    with pytest.raises(InputError, match="one row is left by the selection"):
         _ = synth_of(frame, weights=[0, 0, 0, 0, 1]).generator
 
 
