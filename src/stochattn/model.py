@@ -73,9 +73,9 @@ class StochasticAttention:
     ) -> None:
         bank, sampler = as_bank(memories), check_choice("sampler", sampler, tuple(SAMPLERS))
         if are_columns_memories(bank.patterns):
-            found = f"the {bank.d} columns of the memories have length 1, and their {bank.K} rows do not"
+            observation = f"the {bank.d} columns of the memories have length 1, and their {bank.K} rows do not"
             how = "Columns are memories in the paper, and rows here: if X is d × K, pass X.T."
-            warnings.warn(f"{found}. {how}", UserWarning, stacklevel=2)
+            warnings.warn(f"{observation}. {how}", UserWarning, stacklevel=2)
         temperature = choose(bank, beta, novelty, equal_weights=equal_weights)
         if equal_weights:
             bank = conditioning.equalize(bank, temperature.beta)
