@@ -46,8 +46,8 @@ def test_novelty_of_rows_leaves_out_their_own(monkeypatch):
     for block in (metrics.BLOCK_ENTRIES, 3):
         monkeypatch.setattr(metrics, "BLOCK_ENTRIES", block)
         np.testing.assert_allclose(metrics.cosine_novelty(rows, stored), [0, 0, 1])
-        np.testing.assert_allclose(metrics.cosine_novelty(rows, stored, own=np.array([0, 0, 1])), [1, 0, 1])
-        np.testing.assert_allclose(metrics.cosine_novelty(-stored[:1], stored[:2], own=np.array([1])), [2])
+        np.testing.assert_allclose(metrics.cosine_novelty(rows, stored, excluded=np.array([0, 0, 1])), [1, 0, 1])
+        np.testing.assert_allclose(metrics.cosine_novelty(-stored[:1], stored[:2], excluded=np.array([1])), [2])
 
 
 @pytest.mark.parametrize("K", [5000, 9000])

@@ -89,8 +89,8 @@ def novelty(xi: ArrayLike, bank: MemoryBank) -> Array:
     return 1 - max_cosine(xi, bank)
 
 
-def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None = None) -> NumpyArray:
-    """1 − the largest cosine with a stored row, leaving out the stored row `own` of each; (n, d), (K, d) -> (n,).
+def cosine_novelty(rows: NumpyArray, stored: NumpyArray, excluded: NumpyArray | None = None) -> NumpyArray:
+    """1 − the largest cosine with a stored row, leaving out the stored row `excluded` of each; (n, d), (K, d) -> (n,).
 
     A row of zeros has no direction: its cosines are zero.
 
@@ -103,8 +103,8 @@ def cosine_novelty(rows: NumpyArray, stored: NumpyArray, own: NumpyArray | None 
     novelty = np.empty(len(rows))
     for part in slices(len(rows), max(BLOCK_ENTRIES // max(stored.shape), 1)):
         cosines = rows[part] @ unit.T
-        if own is not None:
-            cosines[np.arange(len(cosines)), own[part]] = -np.inf
+        if excluded is not None:
+            cosines[np.arange(len(cosines)), excluded[part]] = -np.inf
         novelty[part] = 1 - cosines.max(1) / zeros_to_ones(np.linalg.norm(rows[part], axis=1))
     return novelty
 

@@ -106,10 +106,10 @@ def option_fields(options: type) -> dict[str, OptionHelp]:
     return {field.name: field.metadata["help"] for field in fields(options) if "help" in field.metadata}
 
 
-def rename_former(given: Mapping[str, T], known: Collection[str]) -> dict[str, T]:
-    """Options with `color` in place of `colour`, its name until version 0.2, for a kind of data that knows it."""
-    is_former = "color" in known and "colour" not in known
-    return {"color" if is_former and name == "colour" else name: value for name, value in given.items()}
+def rename_former(options: Mapping[str, T], present: Collection[str]) -> dict[str, T]:
+    """Options with `color` in place of `colour`, its name until version 0.2, for a kind of data that has it."""
+    is_former = "color" in present and "colour" not in present
+    return {"color" if is_former and name == "colour" else name: value for name, value in options.items()}
 
 
 def knob_of(options: type) -> tuple[str, Knob] | None:
